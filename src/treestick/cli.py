@@ -1,0 +1,188 @@
+"""The command line: parses and calls, nothing more.
+
+A user's slip gives one line on standard error and exit code 2. A traceback is a bug of ours.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from treestick._version import __version__
+from treestick.inputs import InputError, InvalidValue
+
+app = typer.Typer(
+    name="treestick",
+    help="Infer a hierarchy from data, with its uncertainty, by tree-structured stick breaking.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+USAGE = 2
+
+PRIOR_DEFAULTS: dict[str, Any] = {"alpha0": 1.0, "decay": 0.5, "gamma": 0.2, "n": 50, "seed": 1001}
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        code = app(prog_name="treestick", standalone_mode=False)
+    except typer.TyperException as error:
+        _say(error.format_message())
+        code = error.exit_code
+    except InputError as error:
+        _say(str(error))
+        code = USAGE
+    sys.exit(code)
+
+
+def _say(message: str) -> None:
+    print(f"treestick: {message}", file=sys.stderr)
+
+
+@contextmanager
+def _telling_of_compilation() -> Iterator[None]:
+    from treestick._jit import on_first_compile
+
+    with on_first_compile(lambda: _say("compiling; this happens once per installation ...")):
+        yield
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
+
+
+WholeNumber = partial(typer.Option, parser=_whole_number, metavar="INTEGER")
+Number = partial(typer.Option, parser=_number, metavar="NUMBER")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"treestick {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _treestick(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(USAGE)
+
+
+@app.command()
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for the pictures; made if needed.")
+    ] = Path("treestick-demo"),
+) -> None:
+    """Draw trees from the prior: the eight settings of the paper, as a table and as pictures."""
+    with _telling_of_compilation():
+        from treestick import prior
+        from treestick.report import prior_figures
+        from treestick.report.saving import save
+
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidValue(f"output={str(output)!r}: {error.strerror}") from error
+        table = Table(title="Fifty data from the prior, by setting", title_justify="left")
+        columns = ("alpha0", "decay", "gamma", "seed", "nodes", "with data", "depth", "log prob.")
+        for column in columns:
+            table.add_column(column, justify="right")
+        for alpha0, decay, gamma, seed in prior_figures.PAPER_SETTINGS:
+            tree = prior.draw_urn(50, alpha0, decay, gamma, seed)
+            log_probability = prior.log_probability(tree, alpha0, decay, gamma)
+            table.add_row(
+                *(f"{value:g}" for value in (alpha0, decay, gamma, seed)),
+                str(tree.n_nodes),
+                str((tree.n_here > 0).sum()),
+                str(tree.depth.max()),
+                f"{log_probability:.1f}",
+            )
+        console = Console()
+        console.print(table)
+        print("\nThe fourth of them:")
+        print(prior.draw_urn(50, *prior_figures.PAPER_SETTINGS[3]))
+        for number, draw in ((1, prior_figures.figure_1), (2, prior_figures.figure_2)):
+            path = output / f"figure-{number}.svg"
+            save(draw(), path)
+            print(f"{'How sticks become a tree' if number == 1 else 'All eight trees'}: {path}")
+
+
+@app.command("prior")
+def draw_prior(
+    alpha0: Annotated[float | None, Number(help="How deep data go; above 0. Default 1.")] = None,
+    decay: Annotated[
+        float | None,
+        Number(help="alpha(depth) = alpha0 * decay**depth; in (0, 1]. Default 0.5."),
+    ] = None,
+    gamma: Annotated[
+        float | None, Number(help="How many children nodes have; above 0. Default 0.2.")
+    ] = None,
+    n: Annotated[int | None, WholeNumber("-n", help="Number of data. Default 50.")] = None,
+    seed: Annotated[
+        int | None, WholeNumber(help="The same seed gives the same tree. Default 1001.")
+    ] = None,
+    paper_figure: Annotated[
+        int | None, WholeNumber(help="Draw figure 1 or 2 of the paper instead of one tree.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File to write: .svg, .png or .pdf. Else print text."),
+    ] = None,
+) -> None:
+    """Draw a tree from the prior, and print it or write a picture of it."""
+    options = {"alpha0": alpha0, "decay": decay, "gamma": gamma, "n": n, "seed": seed}
+    given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
+    with _telling_of_compilation():
+        from treestick import prior
+        from treestick.report import prior_figures
+        from treestick.report.drawing import new_figure
+        from treestick.report.saving import check_output, save
+
+        if output is not None:
+            check_output(output)
+        if paper_figure is None:
+            tree = prior.draw_urn(**{**PRIOR_DEFAULTS, **given})
+            if output is None:
+                print(tree)
+                return
+            figure = new_figure(tree)
+        elif paper_figure not in (1, 2):
+            raise InvalidValue(f"paper-figure={paper_figure} is not 1 or 2")
+        elif output is None:
+            raise InvalidValue(f"paper-figure={paper_figure} needs a file to write: -o FILE")
+        else:
+            draw = prior_figures.figure_1 if paper_figure == 1 else prior_figures.figure_2
+            without_effect = given.keys() & ({"n"} if paper_figure == 1 else given.keys() - {"n"})
+            for name in sorted(without_effect):
+                raise InvalidValue(
+                    f"{name}={given[name]} has no effect on paper-figure {paper_figure}"
+                )
+            figure = draw(**given)
+        save(figure, output)
+        print(f"wrote {output}")

@@ -1,0 +1,177 @@
+"""Figures 1 and 2 of the paper, from actual draws.
+
+Figure 1: stick breaking for the Dirichlet process, and interleaved for the tree.
+Figure 2: eight draws of fifty data, with different hyperparameters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from treestick import prior
+from treestick.report.drawing import MARGIN, NODE_COLOUR, draw_layout
+from treestick.report.layout import lay_out
+from treestick.tree import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Setting(NamedTuple):
+    """Hyperparameters and seed of one panel of figure 2."""
+
+    alpha0: float
+    decay: float
+    gamma: float
+    seed: int
+
+
+PAPER_SETTINGS = (
+    Setting(1.0, 0.5, 0.2, 1001),
+    Setting(1.0, 1.0, 0.2, 1092),
+    Setting(1.0, 1.0, 1.0, 1014),
+    Setting(5.0, 0.5, 0.2, 1001),
+    Setting(5.0, 1.0, 0.2, 1012),
+    Setting(5.0, 0.5, 1.0, 1003),
+    Setting(25.0, 0.5, 0.2, 1001),
+    Setting(25.0, 0.5, 1.0, 1003),
+)
+"""The eight settings of the paper, in its order, with the seeds that it names."""
+
+PER_ROW = 3
+POINTS_PER_UNIT = 3.6
+TITLE_UNITS = 5.0
+TITLE_WIDTH = 30.0
+PANEL_GAP = 3.0
+
+
+def figure_2(n: int = 50, settings: tuple[Setting, ...] = PAPER_SETTINGS) -> Figure:
+    """Draw one tree for each setting, all to the same scale."""
+    from matplotlib.figure import Figure
+
+    trees = [prior.draw_urn(n, s.alpha0, s.decay, s.gamma, s.seed) for s in settings]
+    layouts = [lay_out(tree) for tree in trees]
+    widths = [layout.right - layout.left + 2 * MARGIN for layout in layouts]
+    heights = [layout.height + 2 * MARGIN for layout in layouts]
+    rows = [range(k, min(k + PER_ROW, len(trees))) for k in range(0, len(trees), PER_ROW)]
+    row_widths = [sum(max(widths[k], TITLE_WIDTH) + PANEL_GAP for k in row) for row in rows]
+    row_heights = [max(heights[k] for k in row) + TITLE_UNITS + PANEL_GAP for row in rows]
+    total_width, total_height = max(row_widths), sum(row_heights)
+    inches = POINTS_PER_UNIT / 72
+    figure = Figure(figsize=(total_width * inches, total_height * inches))
+
+    top = 0.0
+    for row, row_width, row_height in zip(rows, row_widths, row_heights, strict=True):
+        spare = (total_width - row_width) / len(row)
+        start = 0.0
+        for k in row:
+            slot = max(widths[k], TITLE_WIDTH) + PANEL_GAP + spare
+            left = start + (slot - widths[k]) / 2
+            bottom = total_height - top - TITLE_UNITS - heights[k]
+            ax = figure.add_axes(
+                (
+                    left / total_width,
+                    bottom / total_height,
+                    widths[k] / total_width,
+                    heights[k] / total_height,
+                )
+            )
+            draw_layout(ax, trees[k], layouts[k])
+            s = settings[k]
+            figure.text(
+                (start + slot / 2) / total_width,
+                (total_height - top - TITLE_UNITS / 2) / total_height,
+                f"({'abcdefghijklmnopqrstuvwxyz'[k]})  $\\alpha_0={s.alpha0:g}$, "
+                f"$\\lambda={s.decay:g}$, $\\gamma={s.gamma:g}$",
+                ha="center",
+                va="center",
+                fontsize=8,
+            )
+            start += slot
+        top += row_height
+    return figure
+
+
+def figure_1(alpha0: float = 1.0, decay: float = 0.5, gamma: float = 0.5, seed: int = 3) -> Figure:
+    """Draw the two stick-breaking schematics from one draw of the sticks."""
+    from matplotlib.figure import Figure
+
+    tree = prior.draw_sticks(0, alpha0, decay, gamma, seed, min_mass=1e-4, max_depth=2)
+    figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+    upper, lower = figure.subplots(2, 1, height_ratios=(4, 5))
+    _draw_process(upper, tree)
+    _draw_tree_process(lower, tree)
+    return figure
+
+
+def _draw_process(ax: Axes, tree: Tree) -> None:
+    """Panel a: keep the left piece, break the right piece again. Sticks: the root's psi."""
+    sticks = tree.node_params["psi"][tree.children(0)][:4]
+    start = 0.0
+    for row, stick in enumerate(sticks):
+        length = (1.0 - start) * float(stick)
+        _bar(ax, row, start, length, kept=True, label=rf"$\nu_{row + 1}$")
+        _bar(ax, row, start + length, 1.0 - start - length, label=rf"$1-\nu_{row + 1}$")
+        start += length
+    _finish(ax, len(sticks), "(a)  Dirichlet process stick breaking")
+
+
+def _draw_tree_process(ax: Axes, tree: Tree) -> None:
+    """Panel b: rows 1, 3, 5 are nu-breaks, rows 2, 4 psi-breaks."""
+    nu, left, span = (tree.node_params[name] for name in ("nu", "left", "span"))
+    names = _names(tree)
+    for node in range(tree.n_nodes):
+        row = 2 * int(tree.depth[node])
+        kept = float(span[node] * nu[node])
+        if node > 0:
+            _bar(ax, row - 1, float(left[node]), float(span[node]), label=names[node], psi=True)
+        _bar(ax, row, float(left[node]), kept, kept=True, label=rf"$\nu_{{{names[node]}}}$")
+        _bar(ax, row, float(left[node]) + kept, float(span[node]) - kept)
+    _finish(ax, 2 * int(tree.depth.max()) + 1, "(b)  Tree-structured stick breaking")
+
+
+def _names(tree: Tree) -> list[str]:
+    """Name the nodes as the paper does: the root by the empty string, then 1, 2, 11, 12, ..."""
+    names = [r"\varnothing"]
+    for node in range(1, tree.n_nodes):
+        above = int(tree.parent[node])
+        number = int(np.searchsorted(tree.children(above), node)) + 1
+        names.append(str(number) if above == 0 else f"{names[above]}{number}")
+    return names
+
+
+def _bar(
+    ax: Axes,
+    row: int,
+    start: float,
+    length: float,
+    *,
+    kept: bool = False,
+    psi: bool = False,
+    label: str = "",
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    colour = NODE_COLOUR if kept else "#f0c27b" if psi else "#eeeeee"
+    bar = Rectangle((start, row), length, 0.72, facecolor=colour, edgecolor="black", linewidth=0.5)
+    ax.add_patch(bar)
+    if label and length > 0.018 * max(2, len(label) - 8 * label.startswith("$")):
+        ax.text(
+            start + length / 2,
+            row + 0.36,
+            label,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if kept else "black",
+        )
+
+
+def _finish(ax: Axes, n_rows: int, title: str) -> None:
+    ax.set_xlim(-0.005, 1.005)
+    ax.set_ylim(n_rows, -0.1)
+    ax.set_title(title, fontsize=9, loc="left")
+    ax.axis("off")

@@ -1,0 +1,66 @@
+"""Write a figure to a file, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from treestick.inputs import InvalidValue
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENDINGS = (".svg", ".png", ".pdf")
+
+
+def check_output(path: Path) -> Path:
+    """Return ``path`` if a figure can be written there: call it before the work, not after."""
+    if path.suffix.lower() not in ENDINGS:
+        raise InvalidValue(f"output={str(path)!r} must end in {', '.join(ENDINGS)}")
+    if path.is_dir():
+        raise InvalidValue(f"output={str(path)!r} is a folder; name a file")
+    if not path.parent.is_dir():
+        raise InvalidValue(f"output={str(path)!r}: there is no folder {str(path.parent)!r}")
+    return path
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write ``figure`` in the format that the ending names.
+
+    It is written aside and moved into place, so a reader sees the old file or the new one. The
+    same figure gives the same bytes: no dates, no random names inside.
+    """
+    import matplotlib as mpl
+
+    check_output(path)
+    ending = path.suffix.lower()
+    metadata: dict[str, str | None] = {}
+    if ending == ".svg":
+        metadata = {"Date": None}
+    elif ending == ".pdf":
+        metadata = {"CreationDate": None}
+    try:
+        handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=ending)
+        os.close(handle)
+        try:
+            with mpl.rc_context({"svg.hashsalt": "treestick", "svg.fonttype": "none"}):
+                figure.savefig(aside, format=ending[1:], dpi=150, metadata=metadata)
+            os.chmod(aside, _usual_mode())
+            os.replace(aside, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(aside)
+            raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise InvalidValue(f"output={str(path)!r} cannot be written: {reason}") from error
+
+
+def _usual_mode() -> int:
+    """Return the permissions of a new file; temporary ones are for their owner alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
