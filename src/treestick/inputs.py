@@ -48,5 +48,5 @@ def check_positive(name: str, value: object, most: float = math.inf) -> float:
     number = check_real(name, value)
     if not 0.0 < number <= most:
         limits = "above 0" if most == math.inf else f"above 0 and at most {most:g}"
-        raise InvalidValue(f"{name}={number:g} must be {limits}")
+        raise InvalidValue(f"{name}={number} must be {limits}")
     return number

@@ -50,7 +50,6 @@ from treestick.tree import Tree
 from treestick.tree.table import (
     NULL,
     NodeTable,
-    add_child,
     add_data,
     depth_first_order,
     grow,
@@ -134,12 +133,15 @@ def draw_sticks(
     -------
     Tree
         Nodes depth first, siblings in the order of their sticks. ``mass`` is pi.
-        ``node_params`` holds the sticks ``nu`` and ``psi``, and the part of the unit interval that
-        belongs to the node and all below it: it starts at ``left`` and is ``span`` long.
+        ``node_params`` holds the sticks ``nu`` and ``psi``, the number ``ordinal`` of the psi-stick
+        (from 0; siblings that are too small to be returned leave gaps), and the part of the unit
+        interval that belongs to the node and all below it: from ``left`` on, ``span`` long.
 
     Examples
     --------
     >>> tree = draw_sticks(0, alpha0=1.0, decay=0.5, gamma=0.5, seed=3, min_mass=0.05)
+    >>> bool(tree.mass.sum() < 1)
+    True
     """
     n = check_whole_number("n", n, 0)
     alpha0, decay, gamma = check_stick_parameters(alpha0, decay, gamma)
@@ -158,8 +160,14 @@ def draw_sticks(
     wanted |= table.n_here[:size] + table.n_below[:size] > 0
     rows = order[wanted[order]]
     table, new_row = take(table, rows)
-    params = {"nu": table.nu, "psi": table.psi, "left": left[rows], "span": span[rows]}
-    return Tree(table.parent, new_row[assignments], params["nu"] * params["span"], params)
+    params: dict[str, npt.ArrayLike] = {
+        "nu": table.nu,
+        "psi": table.psi,
+        "ordinal": table.ordinal,
+        "left": left[rows],
+        "span": span[rows],
+    }
+    return Tree(table.parent, new_row[assignments], table.nu * span[rows], params)
 
 
 def log_probability(tree: Tree, alpha0: float, decay: float, gamma: float) -> float:
@@ -194,7 +202,7 @@ def check_stick_parameters(
     decay = check_real("decay", decay)
     if not 0.0 < decay <= 1.0:
         why = "; above 1 the masses of the nodes do not sum to one" if decay > 1.0 else ""
-        raise InvalidValue(f"decay={decay:g} must be above 0 and at most 1{why}")
+        raise InvalidValue(f"decay={decay} must be above 0 and at most 1{why}")
     return alpha0, decay, check_positive("gamma", gamma)
 
 
@@ -314,14 +322,13 @@ def _look_up_sticks(
 @compiled
 def _break_next_stick(
     table: NodeTable, key: Key, node: int, alpha0: float, decay: float, gamma: float
-) -> tuple[NodeTable, int]:
-    """Add the next child of ``node`` with its sticks; return the table and its row."""
+) -> int:
+    """Add the next child of ``node`` with its sticks, in the spare room; return its row."""
     ordinal = next_ordinal(table, node)
-    entity = child_entity(key_for(key, Purpose.CHILD, table.entity[node]), ordinal)
-    table, child = add_child(table, node, ordinal)
-    table.entity[child] = entity
+    child = place_child(table, node, ordinal)
+    table.entity[child] = child_entity(key_for(key, Purpose.CHILD, table.entity[node]), ordinal)
     _look_up_sticks(table, key, child, alpha0, decay, gamma)
-    return table, child
+    return child
 
 
 @compiled
@@ -330,13 +337,35 @@ def _throw_darts(
 ) -> NodeTable:
     """Throw ``assignments.size`` darts at the sticks; write the row that each hits.
 
-    Sticks are broken when a dart needs them (retrospectively), so nothing is truncated. A dart
-    takes new uniforms at every level, so it never runs out of bits.
+    Sticks are broken when a dart needs them (retrospectively), so nothing is truncated.
     """
     table = make_table(64)
     _look_up_sticks(table, key, 0, alpha0, decay, gamma)
+    datum = 0
+    while True:
+        datum = _throw_while_room(table, key, assignments, datum, alpha0, decay, gamma)
+        if datum == assignments.size:
+            return table
+        table = grow(table, 2 * table.parent.size)
+
+
+@compiled
+def _throw_while_room(
+    table: NodeTable,
+    key: Key,
+    assignments: Integers,
+    datum: int,
+    alpha0: float,
+    decay: float,
+    gamma: float,
+) -> int:
+    """Throw darts from ``datum`` on; return the first that finds the table full, or their number.
+
+    That dart is thrown again into the larger table, and goes the same way, for its key is the same.
+    A dart takes new uniforms at every level, so it never runs out of bits.
+    """
     stream = open_stream(key)
-    for datum in range(assignments.size):
+    while datum < assignments.size:
         reopen(stream, key_for(key, Purpose.DART, datum))
         node = 0
         while uniform(stream) >= table.nu[node]:
@@ -347,7 +376,9 @@ def _throw_darts(
             child = table.first_child[node]
             while True:
                 if child == NULL:
-                    table, child = _break_next_stick(table, key, node, alpha0, decay, gamma)
+                    if table.size[0] == table.parent.size:
+                        return datum
+                    child = _break_next_stick(table, key, node, alpha0, decay, gamma)
                 left_over *= 1.0 - table.psi[child]
                 if dart >= left_over:
                     break
@@ -355,7 +386,8 @@ def _throw_darts(
             node = child
         add_data(table, node, 1)
         assignments[datum] = node
-    return table
+        datum += 1
+    return datum
 
 
 @compiled
@@ -383,10 +415,11 @@ def _break_down_to(
             if child == NULL:
                 if left_over < min_mass or table.depth[node] >= max_depth:
                     break
-                table, child = _break_next_stick(table, key, node, alpha0, decay, gamma)
-                if table.parent.size > left.size:
-                    left = np.append(left, np.zeros(table.parent.size - left.size))
-                    span = np.append(span, np.zeros(table.parent.size - span.size))
+                if table.size[0] == table.parent.size:
+                    table = grow(table, 2 * table.parent.size)
+                    left = np.append(left, np.zeros(left.size))
+                    span = np.append(span, np.zeros(span.size))
+                child = _break_next_stick(table, key, node, alpha0, decay, gamma)
             left[child] = start
             span[child] = left_over * table.psi[child]
             start += span[child]

@@ -63,7 +63,8 @@ def draw_layout(ax: Axes, tree: Tree, layout: Layout) -> None:
     """Draw the tree into ``ax``, in the units of the layout, and set its limits."""
     from matplotlib.collections import EllipseCollection, LineCollection, PolyCollection
 
-    ax.add_collection(LineCollection(_edges(tree, layout), colors=EDGE_COLOUR, linewidths=0.7))
+    edges = LineCollection(_edges(tree, layout), colors=EDGE_COLOUR, linewidths=0.7, zorder=1)
+    ax.add_collection(edges)
     centres = np.column_stack([layout.x, layout.y])
     diameter = np.full(tree.n_nodes, 2 * RADIUS)
     occupied = tree.n_here > 0
@@ -78,9 +79,11 @@ def draw_layout(ax: Axes, tree: Tree, layout: Layout) -> None:
             facecolors=np.where(occupied, NODE_COLOUR, "#ffffff").tolist(),
             edgecolors=NODE_COLOUR,
             linewidths=0.8,
+            zorder=2,
         )
     )
-    ax.add_collection(PolyCollection(list(_squares(layout)), facecolors=DATA_COLOUR, linewidths=0))
+    corners = list(_squares(layout))
+    ax.add_collection(PolyCollection(corners, facecolors=DATA_COLOUR, linewidths=0, zorder=2))
     ax.set_xlim(layout.left - MARGIN, layout.right + MARGIN)
     ax.set_ylim(layout.height + MARGIN, -MARGIN)
     ax.set_aspect("equal")

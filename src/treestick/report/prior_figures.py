@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from treestick import prior
 from treestick.report.drawing import MARGIN, NODE_COLOUR, draw_layout
 from treestick.report.layout import lay_out
@@ -95,12 +93,19 @@ def figure_2(n: int = 50, settings: tuple[Setting, ...] = PAPER_SETTINGS) -> Fig
     return figure
 
 
-def figure_1(alpha0: float = 1.0, decay: float = 0.5, gamma: float = 0.5, seed: int = 3) -> Figure:
+MIN_MASS = 0.01
+"""Children in figure 1 with less than this are not drawn one by one, but as a hatched rest."""
+KEPT, CHILD, PASSED_ON = NODE_COLOUR, "#f0c27b", "#eeeeee"
+
+
+def figure_1(
+    alpha0: float = 1.5, decay: float = 0.6, gamma: float = 1.0, seed: int = 16258
+) -> Figure:
     """Draw the two stick-breaking schematics from one draw of the sticks."""
     from matplotlib.figure import Figure
 
-    tree = prior.draw_sticks(0, alpha0, decay, gamma, seed, min_mass=1e-4, max_depth=2)
-    figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+    tree = prior.draw_sticks(0, alpha0, decay, gamma, seed, min_mass=MIN_MASS, max_depth=2)
+    figure = Figure(figsize=(7.2, 6.0), layout="constrained")
     upper, lower = figure.subplots(2, 1, height_ratios=(4, 5))
     _draw_process(upper, tree)
     _draw_tree_process(lower, tree)
@@ -108,29 +113,35 @@ def figure_1(alpha0: float = 1.0, decay: float = 0.5, gamma: float = 0.5, seed: 
 
 
 def _draw_process(ax: Axes, tree: Tree) -> None:
-    """Panel a: keep the left piece, break the right piece again. Sticks: the root's psi."""
-    sticks = tree.node_params["psi"][tree.children(0)][:4]
+    """Panel a: keep the left piece, break the right piece again. The sticks are the root's psi."""
+    sticks = tree.node_params["psi"][tree.children(0)][:4].tolist()
     start = 0.0
     for row, stick in enumerate(sticks):
-        length = (1.0 - start) * float(stick)
-        _bar(ax, row, start, length, kept=True, label=rf"$\nu_{row + 1}$")
-        _bar(ax, row, start + length, 1.0 - start - length, label=rf"$1-\nu_{row + 1}$")
+        length = (1.0 - start) * stick
+        _bar(ax, row, start, length, KEPT, rf"$\nu_{row + 1}$")
+        _bar(ax, row, start + length, 1.0 - start - length, PASSED_ON, rf"$1-\nu_{row + 1}$")
         start += length
-    _finish(ax, len(sticks), "(a)  Dirichlet process stick breaking")
+    _finish(ax, [r"$\nu$"] * len(sticks), "(a)  Dirichlet process stick breaking")
 
 
 def _draw_tree_process(ax: Axes, tree: Tree) -> None:
     """Panel b: rows 1, 3, 5 are nu-breaks, rows 2, 4 psi-breaks."""
-    nu, left, span = (tree.node_params[name] for name in ("nu", "left", "span"))
+    nu, left, span = (tree.node_params[name].tolist() for name in ("nu", "left", "span"))
     names = _names(tree)
+    deepest = int(tree.depth.max())
     for node in range(tree.n_nodes):
         row = 2 * int(tree.depth[node])
-        kept = float(span[node] * nu[node])
-        if node > 0:
-            _bar(ax, row - 1, float(left[node]), float(span[node]), label=names[node], psi=True)
-        _bar(ax, row, float(left[node]), kept, kept=True, label=rf"$\nu_{{{names[node]}}}$")
-        _bar(ax, row, float(left[node]) + kept, float(span[node]) - kept)
-    _finish(ax, 2 * int(tree.depth.max()) + 1, "(b)  Tree-structured stick breaking")
+        kept = span[node] * nu[node]
+        _bar(ax, row, left[node], kept, KEPT, rf"$\nu_{{{names[node]}}}$")
+        _bar(ax, row, left[node] + kept, span[node] - kept, PASSED_ON)
+        if row == 2 * deepest:
+            continue
+        _bar(ax, row + 1, left[node] + kept, span[node] - kept, "white", hatch="//////")
+        for child in tree.children(node).tolist():
+            name = rf"$\varphi_{{{names[child]}}}$"
+            _bar(ax, row + 1, left[child], span[child], CHILD, name)
+    breaks = [r"$\psi$" if row % 2 else r"$\nu$" for row in range(2 * deepest + 1)]
+    _finish(ax, breaks, "(b)  Tree-structured stick breaking")
 
 
 def _names(tree: Tree) -> list[str]:
@@ -138,40 +149,40 @@ def _names(tree: Tree) -> list[str]:
     names = [r"\varnothing"]
     for node in range(1, tree.n_nodes):
         above = int(tree.parent[node])
-        number = int(np.searchsorted(tree.children(above), node)) + 1
+        number = int(tree.node_params["ordinal"][node]) + 1
         names.append(str(number) if above == 0 else f"{names[above]}{number}")
     return names
 
 
 def _bar(
-    ax: Axes,
-    row: int,
-    start: float,
-    length: float,
-    *,
-    kept: bool = False,
-    psi: bool = False,
-    label: str = "",
+    ax: Axes, row: int, start: float, length: float, colour: str, label: str = "", hatch: str = ""
 ) -> None:
+    """Draw one piece of a stick, with its label if it fits."""
     from matplotlib.patches import Rectangle
 
-    colour = NODE_COLOUR if kept else "#f0c27b" if psi else "#eeeeee"
-    bar = Rectangle((start, row), length, 0.72, facecolor=colour, edgecolor="black", linewidth=0.5)
-    ax.add_patch(bar)
-    if label and length > 0.018 * max(2, len(label) - 8 * label.startswith("$")):
+    if length < 0.002:
+        return
+
+    piece = Rectangle((start, row), length, 0.72, facecolor=colour, edgecolor="#333333")
+    piece.set(linewidth=0.5, hatch=hatch)
+    ax.add_patch(piece)
+    room = 0.075 if "-" in label else 0.037
+    if label and length > room:
         ax.text(
             start + length / 2,
             row + 0.36,
             label,
             ha="center",
             va="center",
-            fontsize=8,
-            color="white" if kept else "black",
+            fontsize=9,
+            color="white" if colour == KEPT else "black",
         )
 
 
-def _finish(ax: Axes, n_rows: int, title: str) -> None:
-    ax.set_xlim(-0.005, 1.005)
-    ax.set_ylim(n_rows, -0.1)
+def _finish(ax: Axes, breaks: list[str], title: str) -> None:
+    for row, name in enumerate(breaks):
+        ax.text(-0.012, row + 0.36, name, ha="right", va="center", fontsize=9)
+    ax.set_xlim(-0.03, 1.005)
+    ax.set_ylim(len(breaks), -0.1)
     ax.set_title(title, fontsize=9, loc="left")
     ax.axis("off")

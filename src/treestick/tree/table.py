@@ -230,15 +230,17 @@ def take(table: NodeTable, rows: Integers) -> tuple[NodeTable, Integers]:
 
     ``rows`` starts with the root and names the parent of each of its nodes before the node.
     """
+    if rows.size == 0 or rows[0] != 0:
+        raise ValueError("rows must start with the root")
     new_row = np.full(table.size[0], NULL, dtype=np.int64)
     taken = _blank(rows.size)
     taken.size[0] = rows.size
     for new in range(rows.size):
         old = rows[new]
         if new > 0:
+            if new_row[old] != NULL or new_row[table.parent[old]] == NULL:
+                raise ValueError("rows must name parents first, and no node twice")
             taken.parent[new] = new_row[table.parent[old]]
-        if new_row[old] != NULL or (new == 0) != (old == 0) or (new > 0 and taken.parent[new] < 0):
-            raise ValueError("rows must start with the root, name parents first, and nothing twice")
         new_row[old] = new
         _copy_row(table, old, taken, new)
     for new in range(rows.size):
