@@ -13,6 +13,7 @@ from typing import Any
 
 Node = dict[str, Any]
 Path = tuple[int, ...]
+_ROOT: Path = ()
 Number = Any
 """A float, or a fraction where the result has to be exact."""
 
@@ -66,9 +67,10 @@ def draw_urn(
     n: int, alpha0: float, decay: float, gamma: float, generator: random.Random
 ) -> tuple[Node, list[Path]]:
     """Let ``n`` data go down the urn of the paper's section 2, word for word."""
-    root, paths = new_node(), []
+    root = new_node()
+    paths: list[Path] = []
     for _ in range(n):
-        node, path = root, ()
+        node, path = root, _ROOT
         while generator.random() >= stop_probability(node, len(path), alpha0, decay):
             node, path = _choose_child(node, path, gamma, generator)
         node["n_here"] += 1

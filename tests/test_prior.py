@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -480,5 +481,6 @@ def test_bad_limits(name: str, value: float) -> None:
 
 
 def test_numpy_numbers_are_numbers() -> None:
-    found = prior.draw_urn(np.int32(5), np.float32(1), np.float64(0.5), np.int64(1), np.uint64(1))
+    numbers: list[Any] = [np.int32(5), np.float32(1), np.float64(0.5), np.int64(1), np.uint64(1)]
+    found = prior.draw_urn(*numbers)
     assert found == prior.draw_urn(**GOOD)  # type: ignore[arg-type]

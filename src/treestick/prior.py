@@ -90,7 +90,10 @@ def draw_urn(n: int, alpha0: float, decay: float, gamma: float, seed: int) -> Tr
     Examples
     --------
     >>> draw_urn(6, alpha0=1.0, decay=0.5, gamma=0.5, seed=3)
-    Tree
+    Tree: 3 nodes, 6 data, depth 2
+    0  0 here, 6 below
+    └─ 1  5 here, 1 below
+       └─ 2  1 here
     """
     n = check_whole_number("n", n, 0)
     alpha0, decay, gamma = check_stick_parameters(alpha0, decay, gamma)

@@ -61,7 +61,7 @@ class Tree:
     >>> tree.path(3)
     array([0, 1, 3])
     >>> tree.to_newick()
-    "((3)1,2)0;"
+    '((3)1,2)0;'
     """
 
     __slots__ = (
@@ -125,6 +125,10 @@ class Tree:
         masses = np.full(parents.size, np.nan) if mass is None else np.array(mass, dtype=np.float64)
         if masses.shape != parents.shape:
             raise InvalidValue(f"mass has shape {masses.shape}, but there are {parents.size} nodes")
+        wrong = np.flatnonzero((masses < 0.0) | (masses > 1.0))
+        if wrong.size:
+            k = int(wrong[0])
+            raise InvalidValue(f"mass: node {k} has {masses[k]}; a mass is from 0 to 1, or nan")
         params = {}
         for name, values in (node_params or {}).items():
             params[name] = _read_only(np.array(values))

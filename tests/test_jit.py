@@ -1,0 +1,205 @@
+"""The compile policy: cached, never stale, safe among processes, no need of site-packages."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+import treestick
+from treestick import _jit
+
+PACKAGE = Path(treestick.__file__).parent
+
+SCRIPT = """
+from treestick import _jit, random
+compiled = []
+with _jit.on_first_compile(lambda: compiled.append(1)):
+    print(random.uniform(random.open_stream(random.make_key(1))), len(compiled))
+"""
+
+
+def start(
+    cache: Path, search_path: Path | None = None, **environment: str
+) -> subprocess.Popen[str]:
+    """Draw one number in a new process; it prints the number, and whether it had to compile."""
+    environment = {**os.environ, "TREESTICK_CACHE_DIR": str(cache), **environment}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    if search_path is not None:
+        environment["PYTHONPATH"] = str(search_path)
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[float, bool, str]:
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    number, compiled = out.split()
+    return float(number), compiled == "1", err
+
+
+def cached(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.nbc"))
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    first = finish(start(tmp_path))
+    files = cached(tmp_path)
+    second = finish(start(tmp_path))
+    assert first == (second[0], True, "")
+    assert second[1:] == (False, "")
+    assert cached(tmp_path) == files
+    assert len(files) > 3
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_processes_that_start_together_do_not_disturb_each_other(tmp_path: Path) -> None:
+    together = [finish(process) for process in [start(tmp_path) for _ in range(4)]]
+    assert len({number for number, _, _ in together}) == 1
+    assert {err for _, _, err in together} == {""}
+    assert finish(start(tmp_path))[1] is False
+
+
+def test_a_change_in_a_helper_of_another_file_is_seen(tmp_path: Path) -> None:
+    """What Numba's own cache misses: the function that is called has not changed itself."""
+    copy = tmp_path / "site"
+    shutil.copytree(PACKAGE, copy / "treestick", ignore=shutil.ignore_patterns("__pycache__"))
+    helper = "from treestick._jit import compiled\n@compiled\ndef half(x):\n    return {} * x\n"
+    (copy / "treestick" / "helper.py").write_text(helper.format(0.5))
+    source = copy / "treestick" / "random.py"
+    text = source.read_text(encoding="utf-8")
+    line = "    return (next_word(stream) >> _11) * 2.0**-53\n"
+    assert text.count(line) == 1
+    text = text.replace(line, line.replace("return ", "return half(").rstrip() + ")\n")
+    imported = "from treestick._jit"
+    text = text.replace(imported, f"from treestick.helper import half\n{imported}")
+    source.write_text(text, encoding="utf-8")
+
+    cache = tmp_path / "cache"
+    before = finish(start(cache, copy))
+    assert finish(start(cache, copy))[:2] == (before[0], False)
+    (copy / "treestick" / "helper.py").write_text(helper.format(0.25))
+    after = finish(start(cache, copy))
+    assert after[:2] == (before[0] / 2, True)
+    (copy / "treestick" / "helper.py").write_text(helper.format(0.5))
+    assert finish(start(cache, copy))[:2] == (before[0], False)
+
+
+def test_nothing_is_written_beside_the_sources(tmp_path: Path) -> None:
+    copy = tmp_path / "site"
+    shutil.copytree(PACKAGE, copy / "treestick", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in sorted(copy.rglob("*"), reverse=True):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    before = sorted(copy.rglob("*"))
+    assert finish(start(tmp_path / "cache", copy))[1] is True
+    assert finish(start(tmp_path / "cache", copy))[1] is False
+    assert sorted(copy.rglob("*")) == before
+    for path in [copy / "treestick", *copy.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o755)
+
+
+def test_without_a_folder_to_write_to_it_says_so_and_works(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    number, compiled, err = finish(start(in_the_way / "cache"))
+    assert compiled
+    assert err.count("no cache folder can be written") == 1
+    assert "Set TREESTICK_CACHE_DIR" in err
+    assert number == finish(start(tmp_path / "good"))[0]
+
+
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
+    number, _, _ = finish(start(tmp_path))
+    for path in cached(tmp_path):
+        path.write_bytes(path.read_bytes()[:1000])
+    again, compiled, err = finish(start(tmp_path))
+    assert (again, compiled) == (number, True)
+    assert "is damaged and compiled anew" in err
+    assert finish(start(tmp_path))[1:] == (False, "")
+
+
+def test_bounds_checks_have_a_cache_of_their_own(tmp_path: Path) -> None:
+    finish(start(tmp_path))
+    assert finish(start(tmp_path, NUMBA_BOUNDSCHECK="1"))[1] is True
+
+
+# -- inside this process -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the folder be found anew, and again after the test."""
+    _jit.cache_folder.cache_clear()
+    yield
+    monkeypatch.undo()
+    _jit.cache_folder.cache_clear()
+
+
+def test_sources_that_changed_under_a_process_are_not_cached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache = _jit.SignatureCache(test_bounds_checks_have_a_cache_of_their_own)
+
+    class Codegen:
+        def magic_tuple(self) -> tuple[str, ...]:
+            return ("machine",)
+
+    assert cache._path((), Codegen()) is not None
+    monkeypatch.setattr(_jit, "STAMPS_AT_IMPORT", _jit.source_stamps()[1:])
+    assert cache._path((), Codegen()) is None
+
+
+@pytest.mark.usefixtures("fresh_folder")
+def test_old_caches_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREESTICK_CACHE_DIR", str(tmp_path))
+    old, recent, other = tmp_path / "a-numba0.1-x", tmp_path / "b-numba0.1-x", tmp_path / "notes"
+    for folder in (old, recent, other):
+        folder.mkdir()
+        (folder / "file").touch()
+    for folder in (old, other):
+        os.utime(folder, (1e9, 1e9))
+    made = _jit.cache_folder()
+    assert made is not None
+    assert sorted(tmp_path.iterdir()) == sorted([recent, other, made])
+
+
+@pytest.mark.usefixtures("fresh_folder")
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs POSIX permissions")
+def test_a_temporary_folder_that_others_can_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.touch()  # no cache folder can be made below a file
+    monkeypatch.delenv("TREESTICK_CACHE_DIR", raising=False)
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *a, **k: home / "cache")
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    private = tmp_path / f"treestick-{os.getuid()}"
+    made = _jit.cache_folder()
+    assert made is not None
+    assert made.parent == private
+    assert private.stat().st_mode & 0o777 == 0o700
+
+    _jit.cache_folder.cache_clear()
+    private.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="others can write to it"):
+        assert _jit.cache_folder() is None
+
+
+def test_code_from_outside_is_compiled_but_not_cached() -> None:
+    @_jit.compiled
+    def outside(x: int) -> int:
+        return x + 1
+
+    assert outside(1) == 2
+    assert outside.stats.cache_path is None  # type: ignore[attr-defined]
