@@ -61,29 +61,28 @@ def new_figure(tree: Tree) -> Figure:
 
 def draw_layout(ax: Axes, tree: Tree, layout: Layout) -> None:
     """Draw the tree into ``ax``, in the units of the layout, and set its limits."""
-    from matplotlib.collections import EllipseCollection, LineCollection, PolyCollection
+    from matplotlib.collections import EllipseCollection
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
 
-    edges = LineCollection(_edges(tree, layout), colors=EDGE_COLOUR, linewidths=0.7, zorder=1)
-    ax.add_collection(edges)
-    centres = np.column_stack([layout.x, layout.y])
-    diameter = np.full(tree.n_nodes, 2 * RADIUS)
-    occupied = tree.n_here > 0
-    ax.add_collection(
-        EllipseCollection(
-            diameter,
-            diameter,
-            np.zeros(tree.n_nodes),
-            units="xy",
-            offsets=centres,
-            offset_transform=ax.transData,
-            facecolors=np.where(occupied, NODE_COLOUR, "#ffffff").tolist(),
-            edgecolors=NODE_COLOUR,
-            linewidths=0.8,
-            zorder=2,
-        )
+    # One path for all edges, one circle used many times, one path for all squares: small files.
+    edges = Path.make_compound_path(*(Path(line) for line in _edges(tree, layout)))
+    ax.add_patch(PathPatch(edges, facecolor="none", edgecolor=EDGE_COLOUR, linewidth=0.7, zorder=1))
+    circles = EllipseCollection(
+        [2 * RADIUS],
+        [2 * RADIUS],
+        [0.0],
+        units="xy",
+        offsets=np.column_stack([layout.x, layout.y]),
+        offset_transform=ax.transData,
+        facecolors=np.where(tree.n_here > 0, NODE_COLOUR, "#ffffff").tolist(),
+        edgecolors=NODE_COLOUR,
+        linewidths=0.8,
+        zorder=2,
     )
-    corners = list(_squares(layout))
-    ax.add_collection(PolyCollection(corners, facecolors=DATA_COLOUR, linewidths=0, zorder=2))
+    ax.add_collection(circles)
+    squares = Path.make_compound_path_from_polys(_squares(layout))
+    ax.add_patch(PathPatch(squares, facecolor=DATA_COLOUR, linewidth=0, zorder=2))
     ax.set_xlim(layout.left - MARGIN, layout.right + MARGIN)
     ax.set_ylim(layout.height + MARGIN, -MARGIN)
     ax.set_aspect("equal")

@@ -46,7 +46,7 @@ def save(figure: Figure, path: Path) -> None:
         handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=ending)
         os.close(handle)
         try:
-            with mpl.rc_context({"svg.hashsalt": "treestick", "svg.fonttype": "none"}):
+            with mpl.rc_context({"svg.hashsalt": "treestick"}):
                 figure.savefig(aside, format=ending[1:], dpi=150, metadata=metadata)
             os.chmod(aside, _usual_mode())
             os.replace(aside, path)
