@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from treestick import Tree, prior
-from treestick.random import make_key
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import naive
@@ -104,7 +103,9 @@ def scale(sizes: list[int]) -> None:
     print("|---|---|---|---|---|---|---|")
     for gamma in (1.0, 10.0, 100.0):
         for n in sizes:
-            times = [seconds(draw_without_tree, n, gamma, seed) for seed in range(ROUNDS)]
+            times = [
+                seconds(prior.draw_urn, n, ALPHA0, DECAY, gamma, seed) for seed in range(ROUNDS)
+            ]
             tree = prior.draw_urn(n, ALPHA0, DECAY, gamma, 0)
             levels, children = looked_at(tree)
             ns = 1e9 * statistics.median(times) / n
@@ -112,12 +113,6 @@ def scale(sizes: list[int]) -> None:
                 f"| {n:,} | {gamma:g} | {tree.n_nodes:,} | {levels:.1f} | {children:.1f} "
                 f"| {ns:.0f} | {ns / (levels + children):.1f} |"
             )
-
-
-def draw_without_tree(n: int, gamma: float, seed: int) -> None:
-    """Run the urn itself, without building the public tree at the end."""
-    assignments = np.empty(n, dtype=np.int64)
-    prior._fill_urn(make_key(seed), assignments, ALPHA0, DECAY, gamma)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """The command line: what it writes, and one line for every slip."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,6 +76,9 @@ def test_prior_writes_a_picture(
         (["--paper-figure", "2"], "paper-figure=2 needs a file"),
         (["--paper-figure", "2", "--gamma", "3", "-o", "a.svg"], "gamma=3.0 has no effect"),
         (["--paper-figure", "1", "-n", "3", "-o", "a.svg"], "n=3 has no effect"),
+        (["--paper-figure", "1", "--labels", "-o", "a.svg"], "labels has no effect"),
+        (["-n", "1000000000000"], "not enough memory"),
+        (["-n", "9" * 30], "n=9999"),
         (["--gama", "3"], "--gama"),
         (["--alpha0"], "--alpha0"),
         (["extra"], "extra"),
@@ -126,6 +130,22 @@ def test_demo(treestick: Cli, tmp_path: Path) -> None:
     code, out, err = treestick("demo", "-o", str(in_the_way))
     assert code == 2
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_that_cannot_be_written_gives_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "treestick", "prior", "-n", "5"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "treestick: cannot write the output: No space left on device\n"
+
+
+def test_signs_that_the_terminal_does_not_have_are_replaced() -> None:
+    command = [sys.executable, "-m", "treestick", "prior", "-n", "30"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=True, env=environment)
+    assert b"?? 1  " in done.stdout
 
 
 def test_as_a_module() -> None:

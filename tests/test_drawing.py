@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
+from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as MatplotlibPath
 
 from treestick import Tree, prior
-from treestick.inputs import InvalidValue
+from treestick.inputs import InvalidType, InvalidValue
 from treestick.report import drawing, layout, prior_figures
 from treestick.report.layout import RADIUS, SIDE_GAP, SQUARE
 from treestick.report.saving import save
@@ -79,7 +79,7 @@ def test_many_data_share_squares_and_the_drawing_says_so() -> None:
     plan = layout.lay_out(tree)
     assert plan.data_per_square == 5
     assert plan.n_squares.tolist() == [480, 2, 0]
-    notes = [text.get_text() for text in tree.plot().texts]
+    notes = [text.get_text() for text in drawing.new_figure(tree).axes[0].texts]
     assert notes == ["one square: up to 5 data"]
     assert layout.data_per_square(Tree([-1], [0] * 1_000)) == 1
     assert layout.data_per_square(Tree([-1], [0] * 1_001)) == 2
@@ -94,7 +94,11 @@ def test_long_and_wide_trees_have_a_layout(parent: npt.NDArray[np.int64]) -> Non
     tree = Tree(parent, [0])
     plan = layout.lay_out(tree)
     assert np.all(np.isfinite(plan.x))
-    assert np.all(np.diff(plan.x[tree.depth == tree.depth.max()]) > 0)
+    if tree.depth.max() == 1:
+        assert np.all(np.diff(plan.x[1:]) > 0)
+    else:
+        assert np.ptp(plan.x) < 1e-9
+        assert np.all(np.diff(plan.y) > 0)
     figure = drawing.new_figure(Tree(parent[:3_000], [0]))
     assert max(figure.get_size_inches()) <= drawing.LARGEST_SIDE + 1
 
@@ -111,6 +115,28 @@ def test_plot_draws_into_given_axes() -> None:
     assert tree.plot(ax) is ax
     assert np.shape(ax.collections[0].get_offsets()) == (tree.n_nodes, 2)
     assert n_squares(ax) == 30
+
+
+def corners(path: MatplotlibPath) -> npt.NDArray[np.float64]:
+    vertices: npt.NDArray[np.float64] = np.asarray(path.vertices, dtype=np.float64)
+    return vertices[np.asarray(path.codes) != MatplotlibPath.CLOSEPOLY]
+
+
+def test_labels_stay_inside_their_circles() -> None:
+    tree = prior.draw_urn(60, 25.0, 0.5, 1.0, 1)
+    ax = drawing.new_figure(tree, labels=True).axes[0]
+    plan = layout.lay_out(tree)
+    drawn = [p.get_path() for p in ax.patches[2:] if isinstance(p, PathPatch)]
+    points = np.concatenate([corners(letters.get_path()) for letters in ax.patches[2:]])
+    assert len(points) > tree.n_nodes
+    centres = np.column_stack([plan.x, plan.y])
+    distance = np.linalg.norm(points[:, None, :] - centres[None, :, :], axis=2).min(axis=1)
+    assert distance.max() < RADIUS
+    with pytest.raises(InvalidValue, match="2 labels for"):
+        tree.plot(Figure().subplots(), labels=["a", "b"])
+    tree.plot(Figure().subplots(), labels=[""] * tree.n_nodes)
+    with pytest.raises(InvalidType, match="not str"):
+        drawing.plot("tree")  # type: ignore[arg-type]
 
 
 def test_figure_2_has_the_eight_settings_of_the_paper() -> None:
@@ -130,15 +156,30 @@ def test_figure_2_has_the_eight_settings_of_the_paper() -> None:
             assert a.x0 >= b.x1 or b.x0 >= a.x1 or a.y0 >= b.y1 or b.y0 >= a.y1
 
 
-def test_figure_1_draws_the_sticks_it_drew() -> None:
-    tree = prior.draw_sticks(0, 1.5, 0.6, 1.0, 16258, min_mass=0.01, max_depth=2)
-    upper, lower = prior_figures.figure_1(1.5, 0.6, 1.0, 16258).axes
-    kept, rest = upper.patches[:2]
-    assert kept.get_width() == pytest.approx(tree.node_params["psi"][1])  # type: ignore[attr-defined]
-    assert kept.get_width() + rest.get_width() == pytest.approx(1.0)  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    "setting", [(1.5, 0.6, 1.0, 16258), (1.5, 0.6, 1.0, 2), (9.0, 0.5, 5.0, 1)]
+)
+def test_figure_1_draws_the_sticks_it_drew(setting: tuple[float, float, float, int]) -> None:
+    tree = prior.draw_sticks(0, *setting, min_mass=1e-6, max_depth=2)
+    upper, lower = prior_figures.figure_1(*setting).axes
+    bars = [bar for bar in upper.patches if isinstance(bar, Rectangle)]
+    first = tree.children(0)[:3]
+    assert tree.node_params["ordinal"][first].tolist() == [0, 1, 2]
+    start = 0.0
+    for row, stick in enumerate(tree.node_params["psi"][first]):
+        (kept,) = (bar for bar in bars if bar.get_y() == row and bar.get_x() == start)
+        assert kept.get_width() == pytest.approx((1 - start) * stick)
+        start += kept.get_width()
     root = lower.patches[0]
-    assert root.get_width() == pytest.approx(tree.mass[0])  # type: ignore[attr-defined]
-    assert {text.get_text() for text in lower.texts} >= {r"$\nu$", r"$\psi$", r"$\varphi_{1}$"}
+    assert isinstance(root, Rectangle)
+    assert root.get_width() == pytest.approx(tree.mass[0])
+
+
+def test_figure_1_tells_the_twelfth_child_from_the_second_of_the_first() -> None:
+    few = Tree([-1, 0, 1], node_params={"ordinal": [0, 0, 1]})
+    many = Tree([-1, 0, 1, 0], node_params={"ordinal": [0, 0, 1, 11]})
+    assert prior_figures._names(few)[1:] == ["1", "12"]
+    assert prior_figures._names(many)[1:] == ["1", "1,2", "12"]
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -161,7 +202,7 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path: Path, ending: str, start
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tree.gif", "must end in .svg, .png, .pdf"),
+        ("tree.gif", "must end in .svg, .png or .pdf"),
         ("tree", "must end in"),
         ("nowhere/tree.svg", "there is no folder"),
         ("folder.svg", "is a folder"),
@@ -171,6 +212,14 @@ def test_bad_names(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(InvalidValue, match=message):
         save(Figure(), tmp_path / name)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "real.svg", tmp_path / "link.svg"
+    link.symlink_to(target)
+    save(drawing.new_figure(Tree([-1])), link)
+    assert link.is_symlink()
+    assert target.read_bytes().startswith(b"<?xml")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

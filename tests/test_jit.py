@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
@@ -134,6 +137,25 @@ def test_bounds_checks_have_a_cache_of_their_own(tmp_path: Path) -> None:
     assert finish(start(tmp_path, NUMBA_BOUNDSCHECK="1"))[1] is True
 
 
+def test_an_entry_that_cannot_be_read_is_compiled_anew(tmp_path: Path) -> None:
+    number, _, _ = finish(start(tmp_path))
+    for path in cached(tmp_path):
+        path.unlink()
+        path.mkdir()
+    again, compiled, err = finish(start(tmp_path))
+    assert (again, compiled) == (number, True)
+    assert "cannot be read" in err
+
+
+def test_sources_in_a_zip_file_are_not_cached(tmp_path: Path) -> None:
+    """Nothing tells one zip file's sources from another's."""
+    archive = shutil.make_archive(str(tmp_path / "site"), "zip", PACKAGE.parent, "treestick")
+    number, compiled, err = finish(start(tmp_path / "cache", Path(archive)))
+    assert (compiled, err) == (True, "")
+    assert cached(tmp_path / "cache") == []
+    assert number == finish(start(tmp_path / "cache"))[0]
+
+
 # -- inside this process -------------------------------------------------------------------------
 
 
@@ -190,10 +212,54 @@ def test_a_temporary_folder_that_others_can_write_to_is_refused(
     assert made.parent == private
     assert private.stat().st_mode & 0o777 == 0o700
 
-    _jit.cache_folder.cache_clear()
-    private.chmod(0o777)
-    with pytest.warns(RuntimeWarning, match="others can write to it"):
-        assert _jit.cache_folder() is None
+    for folder in (private, tmp_path / "chosen"):
+        _jit.cache_folder.cache_clear()
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o777)
+        if folder != private:
+            monkeypatch.setenv("TREESTICK_CACHE_DIR", str(folder))
+        with pytest.warns(RuntimeWarning, match="others can write to it"):
+            assert _jit.cache_folder() is None
+
+
+@pytest.mark.usefixtures("fresh_folder")
+def test_a_user_without_a_home_has_a_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def homeless(*arguments: object, **options: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("TREESTICK_CACHE_DIR", raising=False)
+    monkeypatch.setattr(platformdirs, "user_cache_path", homeless)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    found = _jit.cache_folder()
+    assert found is not None
+    assert found.is_relative_to(tmp_path)
+
+
+def test_closures_are_not_cached() -> None:
+    """Two closures over different numbers have one name, one line and one signature."""
+    source = "def make(k):\n    def times(x):\n        return k * x\n    return times\n"
+    inside: dict[str, Any] = {"__name__": "treestick.made"}
+    exec(compile(source, str(_jit.PACKAGE / "made.py"), "exec"), inside)
+    twice, thrice = (_jit.compiled(inside["make"](k)) for k in (2.0, 3.0))
+    assert (twice(10.0), thrice(10.0)) == (20.0, 30.0)
+    assert twice.stats.cache_path is None
+
+
+def test_interrupts_wait_for_the_end_of_the_block() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    reached = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        with _jit.deferred_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("end of the block")
+        reached.append("beyond")
+    assert reached == ["end of the block"]
+    assert signal.getsignal(signal.SIGINT) is before
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: _jit.deferred_interrupts().__enter__()).result() is None
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_code_from_outside_is_compiled_but_not_cached() -> None:

@@ -1,6 +1,9 @@
 """The prior: closed forms, two constructions with one law, and a probability that sums to one."""
 
+import itertools
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
@@ -11,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 import naive
-from laws import ALARM, p_law, p_same
+from laws import ALARM, p_law, p_same, p_symmetric
 from planting import planted
 from treestick import Tree, prior
 from treestick.inputs import InvalidType, InvalidValue
@@ -147,12 +150,16 @@ def test_urn_and_sticks_agree_in_law(setting: tuple[float, float, float]) -> Non
 def test_the_law_does_not_change_when_the_data_are_permuted(
     method: str, setting: tuple[float, float, float]
 ) -> None:
-    # First and last data of one tree depend on each other, so they come from different trees.
-    found = drawn(method, setting)
-    half = N_TREES // 2
-    for what in ("depth of the {} datum", "relation of the {} two", "relations of the {} three"):
-        first, last = found[what.format("first")], found[what.format("last")]
-        assert p_same(first[:half], last[half:]) > ALARM, what
+    for name, p in exchange_p_values(drawn(method, setting)).items():
+        assert p > ALARM, name
+
+
+def exchange_p_values(found: dict[str, Integers]) -> dict[str, float]:
+    """Compare first and last data within each tree: swapping them must not change the law."""
+    names = ("depth of the {} datum", "relation of the {} two", "relations of the {} three")
+    return {
+        name: p_symmetric(found[name.format("first")], found[name.format("last")]) for name in names
+    }
 
 
 def test_the_urn_agrees_with_the_naive_oracle() -> None:
@@ -216,6 +223,8 @@ def test_planted_bugs_are_caught(
     other = drawn("sticks" if method == "urn" else "urn", setting)
     assert min(closed_form_p_values(found, setting).values()) < ALARM, "closed forms"
     assert min(p_same(found[name], other[name]) for name in found) < ALARM, "urn against sticks"
+    if bug is URN_WITH_N_BELOW:
+        assert min(exchange_p_values(found).values()) < ALARM, "permuted data"
 
 
 def test_a_bug_can_only_be_planted_where_its_line_is() -> None:
@@ -269,22 +278,43 @@ def product_of(
             yield [subtree, *others]
 
 
-@pytest.mark.parametrize("setting", [(1.0, 0.5, 0.7), (0.3, 1.0, 2.0), (4.0, 0.2, 0.2)])
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_log_probability_sums_to_one(n: int, setting: tuple[float, float, float]) -> None:
-    """All trees down to a depth are summed; deeper ones have at most n * P(one datum is deeper)."""
-    alpha0, decay, _ = setting
-    deepest = 6
-    total = 0.0
+def all_trees(n: int, deepest: int) -> Iterator[Tree]:
+    """Yield every tree partition of ``n`` data down to a depth, siblings in order of arrival."""
     for nodes in tree_partitions(tuple(range(n)), deepest):
         assignments = np.empty(n, dtype=np.int64)
         for node, (_, data) in enumerate(nodes):
             assignments[list(data)] = node
-        tree = Tree([parent for parent, _ in nodes], assignments)
-        total += math.exp(prior.log_probability(tree, *setting))
-    remainder = n * (1.0 - sum(depth_law(alpha0, decay, deepest + 1).values()))
+        yield Tree([parent for parent, _ in nodes], assignments)
+
+
+@pytest.mark.parametrize("setting", [(1.0, 0.5, 0.7), (0.3, 1.0, 2.0), (4.0, 0.2, 0.2)])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_log_probability_sums_to_one(n: int, setting: tuple[float, float, float]) -> None:
+    """All trees down to a depth are summed; deeper ones have at most n * P(one datum is deeper)."""
+    deepest = 6
+    total = sum(math.exp(prior.log_probability(t, *setting)) for t in all_trees(n, deepest))
+    remainder = n * (1.0 - sum(depth_law(*setting[:2], deepest + 1).values()))
     assert remainder < 3e-4
     assert 1.0 - remainder - 1e-12 <= total <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("draw", [draw_by_urn, draw_by_sticks])
+def test_trees_are_drawn_as_often_as_log_probability_says(draw: Draw) -> None:
+    setting = (1.0, 0.5, 0.7)
+    names, law = {}, {}
+    for number, tree in enumerate(all_trees(3, 4)):
+        names[partition_name(tree)] = number
+        law[number] = math.exp(prior.log_probability(tree, *setting))
+    assert len(names) == len(law)
+    found = [names.get(partition_name(draw(3, *setting, seed)), -1) for seed in range(N_TREES)]
+    assert p_law(found, law) > ALARM
+
+
+def partition_name(tree: Tree) -> tuple[object, ...]:
+    """Name a tree partition: for each datum its depth, for each pair how far they go together."""
+    paths = [tree.path(node) for node in tree.assignments.tolist()]
+    together = [len(set(a.tolist()) & set(b.tolist())) for a, b in itertools.combinations(paths, 2)]
+    return (*(path.size for path in paths), *together)
 
 
 def paths_of(tree: Tree) -> list[naive.Path]:
@@ -324,7 +354,7 @@ def test_log_probability_is_finite_where_alpha_underflows() -> None:
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("setting", [(1e9, 1.0, 1e9), (1e-9, 1e-3, 1e-9)])
+@pytest.mark.parametrize("setting", [(1e9, 1.0, 1e9), (1e-9, 1e-3, 1e-9), (1e-3, 1e-300, 5e-324)])
 def test_log_probability_at_extreme_parameters(setting: tuple[float, float, float]) -> None:
     tree = Tree([-1, 0, 0, 1], [0, 1, 1, 2, 3])
     steps = naive.log_probability_by_steps(paths_of(tree), *setting)
@@ -446,6 +476,8 @@ GOOD = {"n": 5, "alpha0": 1.0, "decay": 0.5, "gamma": 1.0, "seed": 1}
         ("alpha0", 0.0, InvalidValue),
         ("alpha0", math.nan, InvalidValue),
         ("alpha0", math.inf, InvalidValue),
+        ("alpha0", 10**400, InvalidValue),
+        ("alpha0", np.ones((3, 3)), InvalidType),
         ("alpha0", "1", InvalidType),
         ("decay", 0.0, InvalidValue),
         ("decay", 1.01, InvalidValue),
@@ -467,17 +499,55 @@ def test_bad_parameters(
         draw(**{**GOOD, name: value})
     message = str(caught.value)
     assert message.startswith(f"{name}=")
-    assert repr(value) in message
+    assert message.startswith(f"{name}={repr(value)[:20].split()[0]}")
+    assert len(message) < 200
     assert "\n" not in message
     assert isinstance(caught.value, ValueError | TypeError)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("min_mass", 0.0), ("min_mass", 1.5), ("max_depth", -1)]
+    ("name", "value"),
+    [("min_mass", 0.0), ("min_mass", 1.5), ("max_depth", -1), ("max_depth", 2**70)],
 )
 def test_bad_limits(name: str, value: float) -> None:
     with pytest.raises(InvalidValue, match=f"{name}="):
         prior.draw_sticks(**GOOD, **{name: value})  # type: ignore[arg-type]
+
+
+def test_sticks_that_cannot_be_broken_one_by_one_are_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"gamma=1e\+17 is too large for draw_sticks"):
+        prior.draw_sticks(1, 1.0, 0.5, 1e17, 1)
+
+
+def test_log_probability_needs_a_tree() -> None:
+    with pytest.raises(InvalidType, match="not int"):
+        prior.log_probability(5, 1.0, 0.5, 1.0)  # type: ignore[arg-type]
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+from treestick import prior
+draw = getattr(prior, {name!r})
+draw(10, 25.0, 0.5, 1.0, 1)
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    for seed in range(10_000):
+        draw(1_500_000, 25.0, 0.5, 1.0, seed)
+except KeyboardInterrupt:
+    print("stopped")
+print(draw(3, 25.0, 0.5, 1.0, 1).n_data)
+"""
+
+
+@pytest.mark.parametrize("name", ["draw_urn", "draw_sticks"])
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill means something else there")
+def test_an_interrupt_stops_a_draw_and_nothing_else(name: str) -> None:
+    """Numba ends the process with a segmentation fault if it is not kept from seeing it."""
+    script = INTERRUPTED.format(name=name)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped\n3\n", "")
 
 
 def test_numpy_numbers_are_numbers() -> None:

@@ -1,5 +1,6 @@
 """Randomness from a key: the words are Philox's, the laws are right, and order does not matter."""
 
+import itertools
 import json
 import math
 import os
@@ -147,7 +148,7 @@ def draw(fill: Callable[..., None], *parameters: float, n: int = 100_000) -> Flo
 def test_plain_laws(fill: Callable[..., None], law: stats.rv_continuous) -> None:
     drawn = draw(fill)
     assert stats.kstest(drawn, law.cdf).pvalue > ALARM
-    for power in (1, 2, 4):
+    for power in (1, 2):
         assert p_mean(drawn**power, float(law.moment(power))) > ALARM
     # Neighbours in a stream are independent.
     assert stats.pearsonr(drawn[:-1], drawn[1:]).pvalue > ALARM
@@ -158,7 +159,8 @@ def test_gamma(shape: float) -> None:
     drawn = draw(many_gammas, shape)
     assert stats.kstest(drawn, stats.gamma(shape).cdf).pvalue > ALARM
     assert p_mean(drawn, shape) > ALARM
-    assert p_mean((drawn - shape) ** 2, shape) > ALARM
+    if shape > 1.0:  # below, squares are too skewed for a normal mean
+        assert p_mean((drawn - shape) ** 2, shape) > ALARM
 
 
 def test_gamma_in_logarithms_reaches_where_gamma_underflows() -> None:
@@ -228,23 +230,39 @@ def test_categorical() -> None:
     assert p_law(drawn, {1: 0.3, 2: 0.1, 4: 0.6}) > ALARM
 
 
-@pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, math.nan], [1.0, math.inf], []])
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, math.nan], [1.0, math.inf], [2.0, -1.0], []])
 def test_categorical_refuses_what_is_no_law(weights: list[float]) -> None:
     stream = random.open_stream(random.make_key(1))
-    with pytest.raises(ValueError, match="finite sum above 0"):
+    with pytest.raises(ValueError, match="weights of a categorical draw must"):
         random.categorical(stream, np.array(weights))
 
 
-@pytest.mark.parametrize("shape", [-1.0, math.nan])
+def test_beta_needs_a_shape_above_zero() -> None:
+    stream = random.open_stream(random.make_key(1))
+    with pytest.raises(ValueError, match="shape above 0"):
+        random.beta(stream, 0.0, 0.0)
+    assert random.beta(stream, 0.0, 1.0) == 0.0
+    assert random.beta(stream, 1.0, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("shape", [-1.0, math.nan, math.inf])
 def test_gamma_refuses_a_negative_shape(shape: float) -> None:
     with pytest.raises(ValueError, match="shape"):
         random.gamma(random.open_stream(random.make_key(1)), shape)
 
 
 def test_open_uniforms_cannot_reach_the_ends() -> None:
-    smallest, largest = 0.5 * 2.0**-52, ((2**52 - 1) + 0.5) * 2.0**-52
-    assert smallest > 0.0
-    assert largest < 1.0
+    stream = random.open_stream(random.make_key(1))
+    random.next_word(stream)
+    for word_given, closed, open_ends in (
+        (0, 0.0, 2.0**-53),
+        (2**64 - 1, 1 - 2.0**-53, 1 - 2.0**-53),
+    ):
+        for draw_one, expected in ((random.uniform, closed), (random.uniform_open, open_ends)):
+            stream[6:10] = word_given  # the words of the current block
+            stream[10] = 0
+            assert draw_one(stream) == expected
+            assert expected < 1.0
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -273,12 +291,10 @@ def test_every_field_matters() -> None:
 
 def test_children_have_entities_of_their_own() -> None:
     entities = set()
-    for seed in (1, 2):
-        for sweep in (0, 1):
-            for parent in (0, 12345):
-                key = random.make_key(seed, sweep=sweep, entity=parent)
-                entities |= {int(random.child_entity(key, k)) for k in range(500)}
-    assert len(entities) == 2 * 2 * 2 * 500
+    for seed, chain, sweep, parent in itertools.product((1, 2), (0, 3), (0, 1), (0, 12345)):
+        key = random.make_key(seed, chain, sweep)
+        entities |= {int(random.child_entity(key, parent, k)) for k in range(500)}
+    assert len(entities) == 2 * 2 * 2 * 2 * 500
 
 
 def test_the_same_key_gives_the_same_values_in_any_thread_and_order() -> None:
@@ -307,7 +323,7 @@ floats += [random.beta(stream, 2.0, 0.5), *random.log_beta(stream, 1.0, 1e-3)]
 out = np.empty(3)
 random.dirichlet(stream, np.array([0.1, 2.0, 3.0]), out)
 floats += out.tolist()
-words += [int(random.child_entity(random.make_key(4), 9)), random.categorical(stream, out)]
+words += [int(random.child_entity(random.make_key(4), 8, 9)), random.categorical(stream, out)]
 urn = prior.draw_urn(60, 5.0, 0.5, 1.0, 9)
 sticks = prior.draw_sticks(60, 5.0, 0.5, 1.0, 9)
 trees = [t.parent.tolist() + t.assignments.tolist() for t in (urn, sticks)]

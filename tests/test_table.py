@@ -62,7 +62,7 @@ class TableAgainstOracle(RuleBasedStateMachine):
     @rule()
     def recount(self) -> None:
         rows = [k for k, path in enumerate(self.paths) for _ in range(self.count(path))]
-        self.table.n_here[:] = 77
+        self.table.n_here[: len(self.paths)] = 77
         tables.count_data(self.table, np.array(rows[::-1], dtype=np.int64))
 
     def count(self, path: Path) -> int:
@@ -184,6 +184,10 @@ def test_a_node_with_many_children() -> None:
         ("nu", 1, 1.5, "sticks are shares"),
         ("psi", 2, -0.1, "sticks are shares"),
         ("size", 0, 9, "no more rows"),
+        ("psi", 0, 0.3, "all mass enters the root"),
+        ("n_here", 5, 1, "room is blank"),
+        ("first_child", 4, 0, "room is blank"),
+        ("nu", 7, 0.5, "room is blank"),
     ],
 )
 def test_check_finds_every_broken_rule(column: str, row: int, value: float, rule: str) -> None:

@@ -7,6 +7,7 @@ import pickle
 import re
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -150,6 +151,10 @@ def test_equality_sees_every_column(small: Tree) -> None:
         ({"format": "other"}, "format is 'other'"),
         ([1], "format is 'list'"),
         ({"format": "treestick.tree/1"}, "missing"),
+        ({**Tree([-1]).to_dict(), "node_params": []}, "AttributeError"),
+        ({**Tree([-1]).to_dict(), "node_params": {"t": {}}}, "KeyError 'values'"),
+        ({**Tree([-1]).to_dict(), "log_likelihood": "x"}, "ValueError"),
+        ({**Tree([-1]).to_dict(), "parent": [0]}, "row 0 must be the root"),
     ],
 )
 def test_from_dict_refuses_what_is_no_tree(content: Any, message: str) -> None:
@@ -161,8 +166,10 @@ def test_networkx(small: Tree) -> None:
     graph = small.to_networkx()
     assert sorted(graph.edges) == [(0, 1), (0, 2), (1, 3)]
     assert graph.nodes[3]["n_here"] == 2
-    assert graph.nodes[3]["theta"].tolist() == [6.0, 7.0]
+    assert graph.nodes[3]["theta"] == [6.0, 7.0]
     assert graph.nodes[1]["mass"] == 0.2
+    for node in small:
+        json.dumps(graph.nodes[node])
 
 
 def test_pandas(small: Tree) -> None:
@@ -209,6 +216,7 @@ def test_newick_is_the_tree(tree: Tree) -> None:
 def test_newick_text(small: Tree) -> None:
     assert small.to_newick() == "((3)1,2)0;"
     assert small.to_newick(list("abcd")) == "((d)b,c)a;"
+    assert small.to_newick(np.arange(4) + 10).startswith("((13)11,12)10")  # type: ignore[arg-type]
     with_data = small.to_newick(list("abcd"), ["cat", "dog's", "x y", "a_b", "5"])
     assert with_data == "(cat,(5,('dog''s','x y')d)b,('a_b')c)a;"
 
@@ -275,6 +283,7 @@ def test_text_counts_every_node_once(tree: Tree, max_nodes: int) -> None:
         ({"parent": [-1, 0], "mass": [0.1, 1.2]}, InvalidValue, "node 1 has 1.2"),
         ({"parent": [-1, 0], "mass": [-0.1, 0.2]}, InvalidValue, "node 0 has -0.1"),
         ({"parent": [-1], "node_params": {"t": [1, 2]}}, InvalidValue, r"node_params\['t'\]"),
+        ({"parent": [-1], "node_params": {"mass": [1]}}, InvalidValue, "'mass' is the name of"),
         ({"parent": [-1], "node_params": {"t": 1.0}}, InvalidValue, r"node_params\['t'\]"),
     ],
 )
@@ -310,6 +319,7 @@ def test_html_is_a_drawing_with_its_title(small: Tree) -> None:
 def test_a_drawing_can_be_saved_as_matplotlib_does(small: Tree) -> None:
     file = io.BytesIO()
     figure = small.plot().get_figure(root=True)
-    assert figure is not None
+    assert figure is plt.gcf()  # so that notebooks show it
     figure.savefig(file, format="png")
+    plt.close(figure)
     assert file.getvalue().startswith(b"\x89PNG")

@@ -14,6 +14,9 @@ index that it reads, changes and writes, which two processes can do at once.)
 Rule 5. The folder is ``$TREESTICK_CACHE_DIR`` if that is set, else the user's cache folder, else
 one of the user's own below the temporary folder; never site-packages, which may be read-only. Where
 none can be written, a warning says so once and everything still works, compiled in each process.
+Rule 6. Python code calls compiled functions that may take long inside :func:`deferred_interrupts`,
+a second or so of work at a time. An interrupt (Ctrl-C) that becomes an exception while Numba hands
+its result back to Python ends the process with a segmentation fault.
 
 With ``NUMBA_DISABLE_JIT=1`` the decorator leaves functions as they are: a slow oracle for free.
 """
@@ -24,13 +27,16 @@ import hashlib
 import os
 import pickle
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 import numba
@@ -51,11 +57,15 @@ def compiled(function: F) -> F:
     """Compile ``function`` on its first call, without the GIL, cached on disk.
 
     Division by zero gives inf or nan, as in NumPy, and the order of floating-point operations is
-    kept as written, because bits decide draws. Functions from outside the package (a user's own,
-    or one that a test makes) are compiled but not cached: their sources are not in the digest.
+    kept as written, because bits decide draws.
+
+    Two kinds of functions are compiled but not cached: those from outside the package (a user's
+    own, or one that a test makes), because their sources are not in the digest, and closures,
+    because what they close over is not.
     """
     dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=False)(function)
-    if not numba.config.DISABLE_JIT and Path(function.__code__.co_filename).is_relative_to(PACKAGE):
+    is_ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE)
+    if is_ours and function.__closure__ is None and not numba.config.DISABLE_JIT:
         dispatcher._cache = SignatureCache(function)
     return dispatcher  # type: ignore[no-any-return]
 
@@ -77,6 +87,29 @@ def on_first_compile(report: Callable[[], None]) -> Iterator[None]:
 
     with event.install_listener("numba:compile", Reporter()):
         yield
+
+
+@contextlib.contextmanager
+def deferred_interrupts() -> Iterator[None]:
+    """Let interrupts wait until the end of the ``with`` block, and act on them then.
+
+    Only the main thread handles signals; elsewhere this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = signal.getsignal(signal.SIGINT)
+    if not callable(usual):  # ignored, or the system's own: no exception can come of it
+        yield
+        return
+    arrived: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: arrived.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if arrived:
+            usual(*arrived[-1])
 
 
 def source_stamps() -> list[tuple[Path, int, int]]:
@@ -114,7 +147,7 @@ def cache_folder() -> Path | None:
         try:
             _make_private(base)
             is_new = not folder.exists()
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(exist_ok=True, mode=0o700)
             with tempfile.TemporaryFile(dir=folder):
                 pass
             os.utime(folder)
@@ -138,21 +171,22 @@ def _candidate_bases() -> list[Path]:
     if chosen:
         return [Path(chosen)]
     owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return [
-        platformdirs.user_cache_path("treestick", appauthor=False),
-        Path(tempfile.gettempdir()) / f"treestick-{owner}",
-    ]
+    bases = [Path(tempfile.gettempdir()) / f"treestick-{owner}"]
+    # A user without a home folder has no cache folder either.
+    with contextlib.suppress(RuntimeError):
+        bases.insert(0, platformdirs.user_cache_path("treestick", appauthor=False))
+    return bases
 
 
 def _make_private(base: Path) -> None:
-    """Make ``base``, for this user alone: cached code is executed, so nobody else may put it there.
+    """Make ``base``, for this user alone, or check that nobody else can write to it.
 
-    A folder that exists already below the temporary folder could be anybody's: it must be ours.
+    Cached code is executed, so nobody else may put it there.
     """
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if hasattr(os, "getuid") and base.is_relative_to(tempfile.gettempdir()):
-        status = base.lstat()
-        if status.st_uid != os.getuid() or status.st_mode & 0o022:
+    if hasattr(os, "getuid"):
+        status = base.stat()
+        if status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o022:
             raise PermissionError(None, "others can write to it")
 
 
@@ -172,6 +206,9 @@ class SignatureCache(_Cache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any]) -> None:
         self._name = f"{function.__module__}.{function.__qualname__}"
         self._line = function.__code__.co_firstlineno
+        # Bytecode that Python itself kept for too long must not pass for that of these sources.
+        code = function.__code__
+        self._bytecode = (code.co_code, [c for c in code.co_consts if not isinstance(c, CodeType)])
         self._enabled = True
 
     @property
@@ -196,13 +233,14 @@ class SignatureCache(_Cache):  # type: ignore[misc]
                 path.unlink(missing_ok=True)
 
     def _path(self, signature: Any, codegen: Any) -> Path | None:
-        if not self._enabled or source_stamps() != STAMPS_AT_IMPORT:
+        # No sources are found where the package is inside a zip file.
+        if not self._enabled or not STAMPS_AT_IMPORT or source_stamps() != STAMPS_AT_IMPORT:
             return None
         folder = cache_folder()
         if folder is None:
             return None
-        machine_and_types = repr((codegen.magic_tuple(), signature)).encode()
-        name = hashlib.sha256(machine_and_types).hexdigest()[:32]
+        described = repr((codegen.magic_tuple(), signature, self._bytecode))
+        name = hashlib.sha256(described.encode()).hexdigest()[:32]
         return folder / f"{self._name}-{self._line}-{name}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -214,6 +252,10 @@ class SignatureCache(_Cache):  # type: ignore[misc]
         try:
             content = path.read_bytes()
         except FileNotFoundError:
+            return None
+        except OSError as error:
+            reason = f"{path} cannot be read ({error.strerror}) and is compiled anew"
+            warnings.warn(reason, RuntimeWarning, stacklevel=2)
             return None
         checksum, payload = content[:32], content[32:]
         if hashlib.sha256(payload).digest() != checksum:

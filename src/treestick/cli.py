@@ -3,7 +3,10 @@
 A user's slip gives one line on standard error and exit code 2. A traceback is a bug of ours.
 """
 
+import io
+import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,7 +22,8 @@ from treestick.inputs import InputError, InvalidValue
 
 app = typer.Typer(
     name="treestick",
-    help="Infer a hierarchy from data, with its uncertainty, by tree-structured stick breaking.",
+    help="Hierarchies by tree-structured stick breaking: draw them from the prior, and see them.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -31,26 +35,43 @@ PRIOR_DEFAULTS: dict[str, Any] = {"alpha0": 1.0, "decay": 0.5, "gamma": 0.2, "n"
 
 def main() -> None:
     """Run the command line and exit."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without the signs of a tree
+    warnings.showwarning = _show_warning
     try:
         code = app(prog_name="treestick", standalone_mode=False)
+        sys.stdout.flush()
     except typer.TyperException as error:
-        _say(error.format_message())
-        code = error.exit_code
+        code = _fail(error.format_message(), error.exit_code)
     except InputError as error:
-        _say(str(error))
-        code = USAGE
+        code = _fail(str(error))
+    except MemoryError:
+        code = _fail("there is not enough memory for this: ask for fewer data, or a shallower tree")
+    except OSError as error:
+        # Standard output is gone or full; what is still in its buffer would fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _fail(f"cannot write the output: {error.strerror}")
     sys.exit(code)
+
+
+def _fail(message: str, code: int = USAGE) -> int:
+    _say(message)
+    return code
 
 
 def _say(message: str) -> None:
     print(f"treestick: {message}", file=sys.stderr)
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    _say(str(message))
+
+
 @contextmanager
 def _telling_of_compilation() -> Iterator[None]:
     from treestick._jit import on_first_compile
 
-    with on_first_compile(lambda: _say("compiling; this happens once per installation ...")):
+    with on_first_compile(lambda: _say("compiling; later runs need not ...")):
         yield
 
 
@@ -123,14 +144,13 @@ def demo(
                 str(tree.depth.max()),
                 f"{log_probability:.1f}",
             )
-        console = Console()
-        console.print(table)
+        sticks, trees = output / "figure-1.svg", output / "figure-2.svg"
+        save(prior_figures.figure_1(), sticks)
+        save(prior_figures.figure_2(), trees)
+        Console().print(table)
         print("\nThe fourth of them:")
         print(prior.draw_urn(50, *prior_figures.PAPER_SETTINGS[3]))
-        for number, draw in ((1, prior_figures.figure_1), (2, prior_figures.figure_2)):
-            path = output / f"figure-{number}.svg"
-            save(draw(), path)
-            print(f"{'How sticks become a tree' if number == 1 else 'All eight trees'}: {path}")
+        print(f"\nHow sticks become a tree: {sticks}\nAll eight trees: {trees}")
 
 
 @app.command("prior")
@@ -150,6 +170,9 @@ def draw_prior(
     paper_figure: Annotated[
         int | None, WholeNumber(help="Draw figure 1 or 2 of the paper instead of one tree.")
     ] = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Write the number of each node into its circle.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="File to write: .svg, .png or .pdf. Else print text."),
@@ -169,13 +192,15 @@ def draw_prior(
         if paper_figure is None:
             tree = prior.draw_urn(**{**PRIOR_DEFAULTS, **given})
             if output is None:
-                print(tree)
+                print(tree)  # which names the nodes by their numbers
                 return
-            figure = new_figure(tree)
+            figure = new_figure(tree, labels=labels)
         elif paper_figure not in (1, 2):
             raise InvalidValue(f"paper-figure={paper_figure} is not 1 or 2")
         elif output is None:
             raise InvalidValue(f"paper-figure={paper_figure} needs a file to write: -o FILE")
+        elif labels:
+            raise InvalidValue(f"labels has no effect on paper-figure {paper_figure}")
         else:
             draw = prior_figures.figure_1 if paper_figure == 1 else prior_figures.figure_2
             without_effect = given.keys() & ({"n"} if paper_figure == 1 else given.keys() - {"n"})

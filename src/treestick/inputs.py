@@ -22,24 +22,33 @@ class InvalidType(InputError, TypeError):
     """The value has the wrong type."""
 
 
+def shown(value: object) -> str:
+    """Return ``value`` as it was written, on one short line."""
+    line = " ".join(repr(value).split())
+    return line if len(line) <= 60 else f"{line[:57]}..."
+
+
 def check_whole_number(name: str, value: object, low: int, high: int | None = None) -> int:
     """Return ``value`` as an int, if it is a whole number from ``low`` to ``high``."""
     needed = f"a whole number >= {low}" if high is None else f"a whole number from {low} to {high}"
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InvalidType(f"{name}={value!r} is not {needed}")
+        raise InvalidType(f"{name}={shown(value)} is not {needed}")
     number = int(value)
     if number < low or (high is not None and number > high):
-        raise InvalidValue(f"{name}={number} is not {needed}")
+        raise InvalidValue(f"{name}={shown(number)} is not {needed}")
     return number
 
 
 def check_real(name: str, value: object) -> float:
     """Return ``value`` as a float, if it is a finite real number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidType(f"{name}={value!r} is not a number")
-    number = float(value)
+        raise InvalidType(f"{name}={shown(value)} is not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
-        raise InvalidValue(f"{name}={number} is not a finite number")
+        raise InvalidValue(f"{name}={shown(value)} is not a finite number")
     return number
 
 

@@ -31,10 +31,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from treestick._jit import compiled
-from treestick.inputs import InvalidValue, check_positive, check_real, check_whole_number
+from treestick._jit import compiled, deferred_interrupts
+from treestick.inputs import (
+    InvalidType,
+    InvalidValue,
+    check_positive,
+    check_real,
+    check_whole_number,
+)
 from treestick.random import (
-    LARGEST_SEED,
     Key,
     Purpose,
     Stream,
@@ -57,6 +62,7 @@ from treestick.tree.table import (
     next_ordinal,
     place_child,
     take,
+    with_room,
 )
 
 Integers = npt.NDArray[np.int64]
@@ -65,6 +71,11 @@ Floats = npt.NDArray[np.float64]
 __all__ = ["draw_sticks", "draw_urn", "log_probability"]
 
 TINY = 1e-200
+AT_ONCE = 1_000_000
+"""Data that are drawn between two looks at whether the user wants to stop."""
+MOST_DATA = 2**48
+"""Beyond any memory, as a number of data or of levels; more would not even fit an index."""
+MOST_GAMMA = 1e6
 
 
 def draw_urn(n: int, alpha0: float, decay: float, gamma: float, seed: int) -> Tree:
@@ -95,15 +106,21 @@ def draw_urn(n: int, alpha0: float, decay: float, gamma: float, seed: int) -> Tr
     └─ 1  5 here, 1 below
        └─ 2  1 here
     """
-    n = check_whole_number("n", n, 0)
+    n = check_whole_number("n", n, 0, MOST_DATA)
     alpha0, decay, gamma = check_stick_parameters(alpha0, decay, gamma)
-    key = make_key(check_whole_number("seed", seed, 0, LARGEST_SEED))
+    key = make_key(seed)
     assignments = np.empty(n, dtype=np.int64)
-    table = _fill_urn(key, assignments, alpha0, decay, gamma)
-    table, new_row = take(table, depth_first_order(table))
-    size = int(table.size[0])
-    mass = urn_mass(table, alpha0, decay, gamma)
-    return Tree(table.parent[:size], new_row[assignments], mass)
+    table, stream = make_table(64), open_stream(key_for(key, Purpose.URN, 0))
+    datum, node = 0, 0
+    while datum < n:
+        with deferred_interrupts():
+            table = with_room(table)
+            some = assignments[: datum + AT_ONCE]
+            datum, node = _fill_urn(table, stream, some, datum, node, alpha0, decay, gamma)
+    with deferred_interrupts():
+        table, new_row = take(table, depth_first_order(table))
+        mass = urn_mass(table, alpha0, decay, gamma)
+    return Tree(table.parent, new_row[assignments], mass)
 
 
 def draw_sticks(
@@ -146,23 +163,35 @@ def draw_sticks(
     >>> bool(tree.mass.sum() < 1)
     True
     """
-    n = check_whole_number("n", n, 0)
+    n = check_whole_number("n", n, 0, MOST_DATA)
     alpha0, decay, gamma = check_stick_parameters(alpha0, decay, gamma)
-    key = make_key(check_whole_number("seed", seed, 0, LARGEST_SEED))
+    key = make_key(seed)
     min_mass = check_positive("min_mass", min_mass, most=1.0)
+    deepest = MOST_DATA
     if max_depth is not None:
-        max_depth = check_whole_number("max_depth", max_depth, 0)
+        deepest = check_whole_number("max_depth", max_depth, 0, MOST_DATA)
+    if gamma > MOST_GAMMA:
+        raise InvalidValue(
+            f"gamma={gamma} is too large for draw_sticks, which breaks about gamma sticks to find "
+            f"one child; use draw_urn, or a gamma up to {MOST_GAMMA:g}"
+        )
     assignments = np.empty(n, dtype=np.int64)
-    deepest = np.iinfo(np.int64).max if max_depth is None else max_depth
-    table = _throw_darts(key, assignments, alpha0, decay, gamma)
-    table, left, span = _break_down_to(table, key, alpha0, decay, gamma, min_mass, deepest)
-
-    order = depth_first_order(table)
-    size = int(table.size[0])
-    wanted = (span >= min_mass) & (table.depth[:size] <= deepest)
-    wanted |= table.n_here[:size] + table.n_below[:size] > 0
-    rows = order[wanted[order]]
-    table, new_row = take(table, rows)
+    table = make_table(64)
+    _look_up_sticks(key, table, 0, alpha0, decay, gamma)
+    datum = 0
+    while datum < n:
+        with deferred_interrupts():
+            table = with_room(table)
+            some = assignments[: datum + AT_ONCE]
+            datum = _throw_darts(key, table, some, datum, alpha0, decay, gamma)
+    with deferred_interrupts():
+        table, left, span = _break_down_to(key, table, alpha0, decay, gamma, min_mass, deepest)
+        order = depth_first_order(table)
+        size = int(table.size[0])
+        wanted = (span >= min_mass) & (table.depth[:size] <= deepest)
+        wanted |= table.n_here[:size] + table.n_below[:size] > 0
+        rows = order[wanted[order]]
+        table, new_row = take(table, rows)
     params: dict[str, npt.ArrayLike] = {
         "nu": table.nu,
         "psi": table.psi,
@@ -178,6 +207,8 @@ def log_probability(tree: Tree, alpha0: float, decay: float, gamma: float) -> fl
 
     Only nodes with data at or below them count; others, and the order of siblings, do not matter.
     """
+    if not isinstance(tree, Tree):
+        raise InvalidType(f"tree must be a treestick.Tree, not {type(tree).__name__}")
     alpha0, decay, gamma = check_stick_parameters(alpha0, decay, gamma)
     in_hull = tree.n_through > 0
     n_here, n_below = tree.n_here[in_hull], tree.n_below[in_hull]
@@ -189,9 +220,12 @@ def log_probability(tree: Tree, alpha0: float, decay: float, gamma: float) -> fl
     stops = log_inverse + special.betaln(
         n_here + 1.0, np.maximum(n_below + np.exp(log_alpha), TINY)
     )
-    # Gamma(gamma) / Gamma(gamma + n_below) = B(gamma, n_below) / Gamma(n_below)
+    # Gamma(gamma) / Gamma(gamma + n_below) = B(gamma, n_below) / Gamma(n_below), where B is
+    # 1 / gamma for a tiny gamma.
     parents = n_below[n_below > 0].astype(np.float64)
-    choices = special.betaln(gamma, parents) - special.gammaln(parents)
+    not_tiny = max(gamma, TINY)
+    choices = special.betaln(not_tiny, parents) - special.gammaln(parents)
+    choices += math.log(not_tiny) - math.log(gamma)
     children = tree.n_through[1:][in_hull[1:]].astype(np.float64)
     entered = math.log(gamma) + special.gammaln(children)
     return float(stops.sum() + choices.sum() + entered.sum())
@@ -214,23 +248,6 @@ def check_stick_parameters(
 
 @compiled
 def _fill_urn(
-    key: Key, assignments: Integers, alpha0: float, decay: float, gamma: float
-) -> NodeTable:
-    """Let ``assignments.size`` data go down the urn; write the row of each."""
-    table = make_table(64)
-    stream = open_stream(key_for(key, Purpose.URN, 0))
-    datum, node = 0, 0
-    while True:
-        datum, node = _fill_while_room(
-            table, stream, assignments, datum, node, alpha0, decay, gamma
-        )
-        if datum == assignments.size:
-            return table
-        table = grow(table, 2 * table.parent.size)
-
-
-@compiled
-def _fill_while_room(
     table: NodeTable,
     stream: Stream,
     assignments: Integers,
@@ -242,8 +259,9 @@ def _fill_while_room(
 ) -> tuple[int, int]:
     """Let data go down the urn, from ``datum`` on, which has come to ``node`` already.
 
-    Return the datum and node at which the table is full, or the number of data when all are in.
-    (The table is grown outside: replacing it inside this loop would double the time.)
+    Write the row of each into ``assignments``. Return the datum and node at which the table is
+    full, or the number of data when all are in. (The table is grown outside: replacing it inside
+    this loop would double the time.)
 
     One uniform decides a level. ``dart`` is spread over (n_here + 1) + (n_below + alpha): in the
     first part the datum stops; what it exceeds that by is, stretched to n_below + gamma, the dart
@@ -307,13 +325,15 @@ def urn_mass(table: NodeTable, alpha0: float, decay: float, gamma: float) -> Flo
 
 @compiled
 def _stick(stream: Stream, b: float) -> float:
-    """Draw from Beta(1, b), by its inverse distribution function."""
+    """Draw from Beta(1, b), by its inverse distribution function; b is 0 where alpha underflows."""
+    if b == 0.0:
+        return 1.0
     return -math.expm1(math.log(uniform_open(stream)) / b)
 
 
 @compiled
 def _look_up_sticks(
-    table: NodeTable, key: Key, node: int, alpha0: float, decay: float, gamma: float
+    key: Key, table: NodeTable, node: int, alpha0: float, decay: float, gamma: float
 ) -> None:
     """Write nu and psi of ``node``, both functions of its entity."""
     stream = open_stream(key_for(key, Purpose.STICKS, table.entity[node]))
@@ -324,48 +344,33 @@ def _look_up_sticks(
 
 @compiled
 def _break_next_stick(
-    table: NodeTable, key: Key, node: int, alpha0: float, decay: float, gamma: float
+    key: Key, table: NodeTable, node: int, alpha0: float, decay: float, gamma: float
 ) -> int:
     """Add the next child of ``node`` with its sticks, in the spare room; return its row."""
     ordinal = next_ordinal(table, node)
     child = place_child(table, node, ordinal)
-    table.entity[child] = child_entity(key_for(key, Purpose.CHILD, table.entity[node]), ordinal)
-    _look_up_sticks(table, key, child, alpha0, decay, gamma)
+    table.entity[child] = child_entity(key, table.entity[node], ordinal)
+    _look_up_sticks(key, table, child, alpha0, decay, gamma)
     return child
 
 
 @compiled
 def _throw_darts(
-    key: Key, assignments: Integers, alpha0: float, decay: float, gamma: float
-) -> NodeTable:
-    """Throw ``assignments.size`` darts at the sticks; write the row that each hits.
-
-    Sticks are broken when a dart needs them (retrospectively), so nothing is truncated.
-    """
-    table = make_table(64)
-    _look_up_sticks(table, key, 0, alpha0, decay, gamma)
-    datum = 0
-    while True:
-        datum = _throw_while_room(table, key, assignments, datum, alpha0, decay, gamma)
-        if datum == assignments.size:
-            return table
-        table = grow(table, 2 * table.parent.size)
-
-
-@compiled
-def _throw_while_room(
-    table: NodeTable,
     key: Key,
+    table: NodeTable,
     assignments: Integers,
     datum: int,
     alpha0: float,
     decay: float,
     gamma: float,
 ) -> int:
-    """Throw darts from ``datum`` on; return the first that finds the table full, or their number.
+    """Throw darts at the sticks, from ``datum`` on; write the row that each hits.
 
-    That dart is thrown again into the larger table, and goes the same way, for its key is the same.
-    A dart takes new uniforms at every level, so it never runs out of bits.
+    Sticks are broken when a dart needs them (retrospectively), so nothing is truncated. A dart
+    takes new uniforms at every level, so it never runs out of bits.
+
+    Return the first datum that finds the table full, or the number of data when all are in. That
+    dart is thrown again into the larger table, and goes the same way, for its key is the same.
     """
     stream = open_stream(key)
     while datum < assignments.size:
@@ -381,7 +386,7 @@ def _throw_while_room(
                 if child == NULL:
                     if table.size[0] == table.parent.size:
                         return datum
-                    child = _break_next_stick(table, key, node, alpha0, decay, gamma)
+                    child = _break_next_stick(key, table, node, alpha0, decay, gamma)
                 left_over *= 1.0 - table.psi[child]
                 if dart >= left_over:
                     break
@@ -395,8 +400,8 @@ def _throw_while_room(
 
 @compiled
 def _break_down_to(
-    table: NodeTable,
     key: Key,
+    table: NodeTable,
     alpha0: float,
     decay: float,
     gamma: float,
@@ -422,7 +427,7 @@ def _break_down_to(
                     table = grow(table, 2 * table.parent.size)
                     left = np.append(left, np.zeros(left.size))
                     span = np.append(span, np.zeros(span.size))
-                child = _break_next_stick(table, key, node, alpha0, decay, gamma)
+                child = _break_next_stick(key, table, node, alpha0, decay, gamma)
             left[child] = start
             span[child] = left_over * table.psi[child]
             start += span[child]

@@ -48,7 +48,7 @@ class Purpose(enum.IntEnum):
     CHILD = 1
     """Entities of unseen children."""
     URN = 2
-    """The path of one datum in the urn."""
+    """The paths of all data in the urn, one after the other."""
     STICKS = 3
     """The sticks of one node."""
     DART = 4
@@ -148,13 +148,13 @@ def philox(
 
 
 @compiled
-def child_entity(key: Key, ordinal: int) -> np.uint64:
-    """Return the entity of child number ``ordinal`` of the node whose entity ``key`` holds."""
+def child_entity(key: Key, parent: int, ordinal: int) -> np.uint64:
+    """Return the entity of child number ``ordinal`` of the node with entity ``parent``."""
     word, _, _, _ = philox(
         key.seed,
         key.chain,
         np.uint64(ordinal) + _ONE,
-        key.entity,
+        np.uint64(parent),
         np.uint64(Purpose.CHILD),
         key.sweep,
     )
@@ -243,8 +243,8 @@ def log_gamma(stream: Stream, shape: float) -> float:
     boost G(shape) = G(shape + 1) * U**(1 / shape) is taken in logarithms, where it cannot
     underflow for any shape that matters (down to about 1e-306).
     """
-    if shape < 0.0 or math.isnan(shape):
-        raise ValueError("shape of a gamma variate must be >= 0")
+    if not (0.0 <= shape < math.inf):
+        raise ValueError("the shape of a gamma variate must be finite and 0 or more")
     if shape == 0.0:
         return -math.inf
     boost = 0.0
@@ -273,6 +273,8 @@ def gamma(stream: Stream, shape: float) -> float:
 @compiled
 def log_beta(stream: Stream, a: float, b: float) -> tuple[float, float]:
     """Draw x from Beta(a, b) and return log(x), log(1 - x), each to full precision."""
+    if a == 0.0 and b == 0.0:
+        raise ValueError("a beta variate needs a shape above 0")
     log_odds = log_gamma(stream, a) - log_gamma(stream, b)
     if math.isnan(log_odds):
         # Both shapes so small that both variates vanish: all the mass is at the two ends.
@@ -295,6 +297,8 @@ def categorical(stream: Stream, weights: npt.NDArray[np.float64]) -> int:
     """Draw an index with probability proportional to ``weights`` (one word, linear time)."""
     total = 0.0
     for k in range(weights.size):
+        if not (weights[k] >= 0.0):
+            raise ValueError("weights of a categorical draw must be 0 or more")
         total += weights[k]
     if not (0.0 < total < math.inf):
         raise ValueError("weights of a categorical draw must have a finite sum above 0")

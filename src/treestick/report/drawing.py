@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from treestick.inputs import InvalidType, InvalidValue
 from treestick.report.layout import BLOCK_GAP, LEVEL_GAP, PITCH, RADIUS, SQUARE, Layout, lay_out
 from treestick.tree import Tree
 from treestick.tree.text import headline
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-POINTS_PER_UNIT = 5.0
+POINTS_PER_UNIT = (5.0, 12.0)
+"""Small trees are drawn larger, within these bounds, to fill ..."""
+USUAL_SIDE = 4.0
+"""... so many inches."""
 LARGEST_SIDE = 60.0
 """Inches; a larger drawing is scaled down."""
 MARGIN = 0.8
@@ -29,7 +34,7 @@ EDGE_COLOUR = "#555555"
 MOST_NODES_INLINE = 400
 
 
-def plot(tree: Tree, ax: Axes | None = None) -> Axes:
+def plot(tree: Tree, ax: Axes | None = None, *, labels: bool | Sequence[object] = False) -> Axes:
     """Draw the tree: a circle for each node, hollow if no data stop there, and squares for data.
 
     Parameters
@@ -37,29 +42,39 @@ def plot(tree: Tree, ax: Axes | None = None) -> Axes:
     tree : Tree
         What to draw.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure, as large as the tree needs, if not given.
+        Where to draw; a new figure of pyplot's, as large as the tree needs, if not given.
+    labels : bool or sequence, default=False
+        What to write into the circles: True for the numbers of the nodes, or a label for each.
 
     Returns
     -------
     matplotlib.axes.Axes
         Write it to a file with ``ax.figure.savefig(...)``.
     """
+    if not isinstance(tree, Tree):
+        raise InvalidType(f"tree must be a treestick.Tree, not {type(tree).__name__}")
     layout = lay_out(tree)
     if ax is None:
-        ax = _new_figure(layout).axes[0]
-    draw_layout(ax, tree, layout)
+        import matplotlib.pyplot as plt
+
+        ax = _add_axes(plt.figure(), layout)
+    draw_layout(ax, tree, layout, labels)
     return ax
 
 
-def new_figure(tree: Tree) -> Figure:
-    """Return a figure of the tree, as large as it needs."""
+def new_figure(tree: Tree, *, labels: bool | Sequence[object] = False) -> Figure:
+    """Return a figure of the tree, as large as it needs; pyplot does not know of it."""
+    from matplotlib.figure import Figure
+
     layout = lay_out(tree)
-    figure = _new_figure(layout)
-    draw_layout(figure.axes[0], tree, layout)
+    figure = Figure()
+    draw_layout(_add_axes(figure, layout), tree, layout, labels)
     return figure
 
 
-def draw_layout(ax: Axes, tree: Tree, layout: Layout) -> None:
+def draw_layout(
+    ax: Axes, tree: Tree, layout: Layout, labels: bool | Sequence[object] = False
+) -> None:
     """Draw the tree into ``ax``, in the units of the layout, and set its limits."""
     from matplotlib.collections import EllipseCollection
     from matplotlib.patches import PathPatch
@@ -83,6 +98,9 @@ def draw_layout(ax: Axes, tree: Tree, layout: Layout) -> None:
     ax.add_collection(circles)
     squares = Path.make_compound_path_from_polys(_squares(layout))
     ax.add_patch(PathPatch(squares, facecolor=DATA_COLOUR, linewidth=0, zorder=2))
+    if labels is not False:
+        names = range(tree.n_nodes) if labels is True else labels
+        _write_labels(ax, tree, layout, names)
     ax.set_xlim(layout.left - MARGIN, layout.right + MARGIN)
     ax.set_ylim(layout.height + MARGIN, -MARGIN)
     ax.set_aspect("equal")
@@ -92,17 +110,42 @@ def draw_layout(ax: Axes, tree: Tree, layout: Layout) -> None:
         ax.text(0, 0, note, transform=ax.transAxes, fontsize=7, va="top", color=EDGE_COLOUR)
 
 
-def _new_figure(layout: Layout) -> Figure:
-    from matplotlib.figure import Figure
-
+def _add_axes(figure: Figure, layout: Layout) -> Axes:
+    """Set the size of ``figure`` to what the layout needs, and return axes that fill it."""
     width = layout.right - layout.left + 2 * MARGIN
     height = layout.height + 2 * MARGIN
-    scale = min(POINTS_PER_UNIT / 72, LARGEST_SIDE / max(width, height))
+    longest = max(width, height)
+    scale = np.clip(72 * USUAL_SIDE / longest, *POINTS_PER_UNIT) / 72
+    scale = min(scale, LARGEST_SIDE / longest)
     note = 0.2 if layout.data_per_square > 1 else 0.0
     inches = (max(width * scale, 1.6 if note else 0.0), height * scale + note)
-    figure = Figure(figsize=inches)
-    figure.add_axes((0.0, note / inches[1], 1.0, 1.0 - note / inches[1]))
-    return figure
+    figure.set_size_inches(inches)
+    return figure.add_axes((0.0, note / inches[1], 1.0, 1.0 - note / inches[1]))
+
+
+def _write_labels(ax: Axes, tree: Tree, layout: Layout, labels: Sequence[object]) -> None:
+    """Write into each circle, as outlines of letters, so that they scale with the drawing."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+    from matplotlib.textpath import TextPath
+
+    if len(labels) != tree.n_nodes:
+        raise InvalidValue(f"{len(labels)} labels for {tree.n_nodes} nodes")
+    letters: dict[bool, list[Path]] = {True: [], False: []}
+    for node, label in enumerate(labels):
+        if not str(label).strip():
+            continue
+        outline = TextPath((0, 0), str(label), size=1.3)
+        box = outline.get_extents()
+        shrink = min(1.0, 1.7 * RADIUS / max(box.width, 1e-9))
+        vertices = (outline.vertices - (box.p0 + box.p1) / 2) * (shrink, -shrink)
+        moved = Path(vertices + np.array([layout.x[node], layout.y[node]]), outline.codes)
+        letters[bool(tree.n_here[node] > 0)].append(moved)
+    for occupied, outlines in letters.items():
+        if outlines:
+            path = Path.make_compound_path(*outlines)
+            colour = "#ffffff" if occupied else NODE_COLOUR
+            ax.add_patch(PathPatch(path, facecolor=colour, linewidth=0, zorder=3))
 
 
 def _edges(tree: Tree, layout: Layout) -> list[npt.NDArray[np.float64]]:
@@ -114,7 +157,7 @@ def _edges(tree: Tree, layout: Layout) -> list[npt.NDArray[np.float64]]:
         bar = top[children[0]] - LEVEL_GAP / 2
         x = layout.x[node]
         ends = layout.x[children]
-        lines.append(_line(x, layout.y[node], x, bar))  # behind the circle and its squares
+        lines.append(_line(x, layout.bottom[node], x, bar))
         lines.append(_line(min(x, ends.min()), bar, max(x, ends.max()), bar))
         lines.extend(_line(end, bar, end, top[children[0]]) for end in ends)
     return lines
@@ -125,12 +168,14 @@ def _line(x0: float, y0: float, x1: float, y1: float) -> npt.NDArray[np.float64]
 
 
 def _squares(layout: Layout) -> npt.NDArray[np.float64]:
-    """Return the corners of all squares: blocks of equal columns, the last row from the left."""
+    """Return the corners of all squares: blocks of equal rows, the last one centred."""
     node = np.repeat(np.arange(layout.x.size), layout.n_squares)
     first = np.cumsum(layout.n_squares) - layout.n_squares
     number = np.arange(node.size) - first[node]
-    row, column = np.divmod(number, np.maximum(layout.columns[node], 1))
-    centre_x = layout.x[node] + (column - (layout.columns[node] - 1) / 2) * PITCH
+    columns = layout.columns[node]
+    row, column = np.divmod(number, columns)
+    in_row = np.minimum(columns, layout.n_squares[node] - row * columns)
+    centre_x = layout.x[node] + (column - (in_row - 1) / 2) * PITCH
     top = layout.y[node] + RADIUS + BLOCK_GAP + row * PITCH
     half = SQUARE / 2
     xs = np.stack([centre_x - half, centre_x + half, centre_x + half, centre_x - half], axis=1)
@@ -155,4 +200,7 @@ def _inline_svg(figure: Figure, title: str) -> str:
     with mpl.rc_context({"svg.hashsalt": "treestick"}):
         figure.savefig(drawn, format="svg", metadata={"Date": None})
     svg = drawn.getvalue()
-    return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    style = "max-width:100%;height:auto"
+    return svg[svg.index("<svg") :].replace(
+        "<svg", f'<svg role="img" aria-label="{title}" style="{style}"', 1
+    )

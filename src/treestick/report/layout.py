@@ -44,6 +44,8 @@ class Layout(NamedTuple):
     n_squares: Integers
     columns: Integers
     """How many squares stand side by side at each node."""
+    bottom: Floats
+    """Lower end of the circle, or of the block of squares below it."""
     data_per_square: int
     left: float
     right: float
@@ -72,6 +74,7 @@ def lay_out(tree: Tree) -> Layout:
         y=y,
         n_squares=n_squares,
         columns=columns,
+        bottom=y - RADIUS + node_height,
         data_per_square=share,
         left=float((x - half_width).min()),
         right=float((x + half_width).max()),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from treestick import prior
 from treestick.report.drawing import MARGIN, NODE_COLOUR, draw_layout
 from treestick.report.layout import lay_out
@@ -41,7 +43,7 @@ PAPER_SETTINGS = (
 
 PER_ROW = 3
 POINTS_PER_UNIT = 3.6
-TITLE_UNITS = 5.0
+TITLE_HEIGHT = 5.0
 TITLE_WIDTH = 30.0
 PANEL_GAP = 3.0
 
@@ -55,8 +57,11 @@ def figure_2(n: int = 50, settings: tuple[Setting, ...] = PAPER_SETTINGS) -> Fig
     widths = [layout.right - layout.left + 2 * MARGIN for layout in layouts]
     heights = [layout.height + 2 * MARGIN for layout in layouts]
     rows = [range(k, min(k + PER_ROW, len(trees))) for k in range(0, len(trees), PER_ROW)]
-    row_widths = [sum(max(widths[k], TITLE_WIDTH) + PANEL_GAP for k in row) for row in rows]
-    row_heights = [max(heights[k] for k in row) + TITLE_UNITS + PANEL_GAP for row in rows]
+    # Titles grow with the drawings, or they would be lost over large ones.
+    enlarge = max(1.0, max(widths) / (2 * TITLE_WIDTH))
+    title_height, title_width = TITLE_HEIGHT * enlarge, TITLE_WIDTH * enlarge
+    row_widths = [sum(max(widths[k], title_width) + PANEL_GAP for k in row) for row in rows]
+    row_heights = [max(heights[k] for k in row) + title_height + PANEL_GAP for row in rows]
     total_width, total_height = max(row_widths), sum(row_heights)
     inches = POINTS_PER_UNIT / 72
     figure = Figure(figsize=(total_width * inches, total_height * inches))
@@ -66,9 +71,9 @@ def figure_2(n: int = 50, settings: tuple[Setting, ...] = PAPER_SETTINGS) -> Fig
         spare = (total_width - row_width) / len(row)
         start = 0.0
         for k in row:
-            slot = max(widths[k], TITLE_WIDTH) + PANEL_GAP + spare
+            slot = max(widths[k], title_width) + PANEL_GAP + spare
             left = start + (slot - widths[k]) / 2
-            bottom = total_height - top - TITLE_UNITS - heights[k]
+            bottom = total_height - top - title_height - heights[k]
             ax = figure.add_axes(
                 (
                     left / total_width,
@@ -81,12 +86,12 @@ def figure_2(n: int = 50, settings: tuple[Setting, ...] = PAPER_SETTINGS) -> Fig
             s = settings[k]
             figure.text(
                 (start + slot / 2) / total_width,
-                (total_height - top - TITLE_UNITS / 2) / total_height,
+                (total_height - top - title_height / 2) / total_height,
                 f"({'abcdefghijklmnopqrstuvwxyz'[k]})  $\\alpha_0={s.alpha0:g}$, "
                 f"$\\lambda={s.decay:g}$, $\\gamma={s.gamma:g}$",
                 ha="center",
                 va="center",
-                fontsize=8,
+                fontsize=8 * enlarge,
             )
             start += slot
         top += row_height
@@ -95,6 +100,7 @@ def figure_2(n: int = 50, settings: tuple[Setting, ...] = PAPER_SETTINGS) -> Fig
 
 MIN_MASS = 0.01
 """Children in figure 1 with less than this are not drawn one by one, but as a hatched rest."""
+ROWS_OF_PROCESS = 4
 KEPT, CHILD, PASSED_ON = NODE_COLOUR, "#f0c27b", "#eeeeee"
 
 
@@ -107,21 +113,27 @@ def figure_1(
     tree = prior.draw_sticks(0, alpha0, decay, gamma, seed, min_mass=MIN_MASS, max_depth=2)
     figure = Figure(figsize=(7.2, 6.0), layout="constrained")
     upper, lower = figure.subplots(2, 1, height_ratios=(4, 5))
-    _draw_process(upper, tree)
+    _draw_process(upper, gamma, seed)
     _draw_tree_process(lower, tree)
     return figure
 
 
-def _draw_process(ax: Axes, tree: Tree) -> None:
-    """Panel a: keep the left piece, break the right piece again. The sticks are the root's psi."""
-    sticks = tree.node_params["psi"][tree.children(0)][:4].tolist()
+def _draw_process(ax: Axes, gamma: float, seed: int) -> None:
+    """Panel a: keep the left piece, break the right piece again.
+
+    The sticks are those of the root's children in panel b (a node's psi does not depend on
+    alpha), here with nothing kept at the root; they are called nu, as the paper does here.
+    """
+    process = prior.draw_sticks(0, 1e9, 1.0, gamma, seed, min_mass=1e-9, max_depth=1)
+    children = process.children(0)
+    in_order = children[process.node_params["ordinal"][children] == np.arange(children.size)]
     start = 0.0
-    for row, stick in enumerate(sticks):
+    for row, stick in enumerate(process.node_params["psi"][in_order][:ROWS_OF_PROCESS].tolist()):
         length = (1.0 - start) * stick
         _bar(ax, row, start, length, KEPT, rf"$\nu_{row + 1}$")
         _bar(ax, row, start + length, 1.0 - start - length, PASSED_ON, rf"$1-\nu_{row + 1}$")
         start += length
-    _finish(ax, [r"$\nu$"] * len(sticks), "(a)  Dirichlet process stick breaking")
+    _finish(ax, [r"$\nu$"] * ROWS_OF_PROCESS, "(a)  Dirichlet process stick breaking")
 
 
 def _draw_tree_process(ax: Axes, tree: Tree) -> None:
@@ -146,11 +158,13 @@ def _draw_tree_process(ax: Axes, tree: Tree) -> None:
 
 def _names(tree: Tree) -> list[str]:
     """Name the nodes as the paper does: the root by the empty string, then 1, 2, 11, 12, ..."""
+    ordinal = tree.node_params["ordinal"]
+    comma = "," if ordinal.max() >= 9 else ""
     names = [r"\varnothing"]
     for node in range(1, tree.n_nodes):
         above = int(tree.parent[node])
-        number = int(tree.node_params["ordinal"][node]) + 1
-        names.append(str(number) if above == 0 else f"{names[above]}{number}")
+        number = str(ordinal[node] + 1)
+        names.append(number if above == 0 else f"{names[above]}{comma}{number}")
     return names
 
 
@@ -166,7 +180,7 @@ def _bar(
     piece = Rectangle((start, row), length, 0.72, facecolor=colour, edgecolor="#333333")
     piece.set(linewidth=0.5, hatch=hatch)
     ax.add_patch(piece)
-    room = 0.075 if "-" in label else 0.037
+    room = 0.075 if "-" in label else 0.055 if "," in label else 0.037
     if label and length > room:
         ax.text(
             start + length / 2,

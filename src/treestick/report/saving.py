@@ -19,11 +19,13 @@ ENDINGS = (".svg", ".png", ".pdf")
 def check_output(path: Path) -> Path:
     """Return ``path`` if a figure can be written there: call it before the work, not after."""
     if path.suffix.lower() not in ENDINGS:
-        raise InvalidValue(f"output={str(path)!r} must end in {', '.join(ENDINGS)}")
+        raise InvalidValue(f"output={str(path)!r} must end in .svg, .png or .pdf")
     if path.is_dir():
         raise InvalidValue(f"output={str(path)!r} is a folder; name a file")
     if not path.parent.is_dir():
         raise InvalidValue(f"output={str(path)!r}: there is no folder {str(path.parent)!r}")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InvalidValue(f"output={str(path)!r} exists and may not be overwritten")
     return path
 
 
@@ -36,6 +38,7 @@ def save(figure: Figure, path: Path) -> None:
     import matplotlib as mpl
 
     check_output(path)
+    target = path.resolve()  # of a link, what it points to
     ending = path.suffix.lower()
     metadata: dict[str, str | None] = {}
     if ending == ".svg":
@@ -43,13 +46,15 @@ def save(figure: Figure, path: Path) -> None:
     elif ending == ".pdf":
         metadata = {"CreationDate": None}
     try:
-        handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=ending)
+        handle, aside = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.stem}-", suffix=ending
+        )
         os.close(handle)
         try:
             with mpl.rc_context({"svg.hashsalt": "treestick"}):
                 figure.savefig(aside, format=ending[1:], dpi=150, metadata=metadata)
             os.chmod(aside, _usual_mode())
-            os.replace(aside, path)
+            os.replace(aside, target)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(aside)

@@ -39,20 +39,21 @@ def to_networkx(tree: Tree) -> networkx.DiGraph:
         message = "to_networkx needs networkx: python -m pip install 'treestick[export]'"
         raise ImportError(message) from error
     graph = networkx.DiGraph()
-    columns = {name: getattr(tree, name).tolist() for name in COLUMNS if name != "parent"}
+    columns = {name: getattr(tree, name) for name in COLUMNS if name != "parent"}
+    # Plain numbers and lists: other programs' formats know nothing of NumPy.
+    listed = {name: values.tolist() for name, values in {**columns, **tree.node_params}.items()}
     for k in range(tree.n_nodes):
-        attributes = {name: values[k] for name, values in columns.items()}
-        graph.add_node(k, **attributes, **{name: v[k] for name, v in tree.node_params.items()})
+        graph.add_node(k, **{name: values[k] for name, values in listed.items()})
     graph.add_edges_from((int(above), k) for k, above in enumerate(tree.parent) if above >= 0)
     return graph
 
 
 def to_newick(
-    tree: Tree, node_labels: Sequence[str] | None, data_labels: Sequence[str] | None
+    tree: Tree, node_labels: Sequence[object] | None, data_labels: Sequence[object] | None
 ) -> str:
     """Return the tree in Newick format, every node labelled."""
     if node_labels is None:
-        node_labels = [str(k) for k in range(tree.n_nodes)]
+        node_labels = range(tree.n_nodes)
     if len(node_labels) != tree.n_nodes:
         raise InvalidValue(f"{len(node_labels)} node_labels for {tree.n_nodes} nodes")
     data_at: list[list[str]] = [[] for _ in range(tree.n_nodes)]
@@ -84,8 +85,9 @@ def to_newick(
     return "".join(parts) + ";"
 
 
-def _newick_label(label: str) -> str:
+def _newick_label(name: object) -> str:
     """Quote what Newick would read as its own signs; an underscore unquoted means a blank there."""
+    label = str(name)
     if re.fullmatch(r"[^\s()\[\]{}/\\,;:=*'\"`+<>_-]+", label):
         return label
     return "'" + label.replace("'", "''") + "'"
@@ -128,16 +130,22 @@ def from_dict(content: Mapping[str, Any]) -> dict[str, Any]:
     missing = {"parent", "assignments", "mass", "node_params", "log_likelihood"} - content.keys()
     if missing:
         raise InvalidValue(f"not a whole tree: {', '.join(sorted(missing))} missing")
-    return {
-        "parent": content["parent"],
-        "assignments": content["assignments"],
-        "mass": np.array(content["mass"], dtype=np.float64),
-        "node_params": {
-            name: np.array(stored["values"], dtype=stored["dtype"]).reshape(stored["shape"])
-            for name, stored in content["node_params"].items()
-        },
-        "log_likelihood": float(content["log_likelihood"]),
-    }
+    params = {}
+    try:
+        for name, stored in content["node_params"].items():
+            values = np.array(stored["values"], dtype=stored["dtype"])
+            params[name] = values.reshape(stored["shape"])
+        return {
+            "parent": content["parent"],
+            "assignments": content["assignments"],
+            "mass": np.array(content["mass"], dtype=np.float64),
+            "node_params": params,
+            "log_likelihood": float(content["log_likelihood"]),
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidValue(
+            f"not a tree written by to_dict: {type(error).__name__} {error}"
+        ) from error
 
 
 def _plain(values: Any) -> list[Any]:

@@ -131,6 +131,8 @@ class Tree:
             raise InvalidValue(f"mass: node {k} has {masses[k]}; a mass is from 0 to 1, or nan")
         params = {}
         for name, values in (node_params or {}).items():
+            if name in exports.COLUMNS:
+                raise InvalidValue(f"node_params: {name!r} is the name of a column of the tree")
             params[name] = _read_only(np.array(values))
             if params[name].shape[:1] != parents.shape:
                 raise InvalidValue(
@@ -227,15 +229,17 @@ class Tree:
         return exports.to_networkx(self)
 
     def to_newick(
-        self, node_labels: Sequence[str] | None = None, data_labels: Sequence[str] | None = None
+        self,
+        node_labels: Sequence[object] | None = None,
+        data_labels: Sequence[object] | None = None,
     ) -> str:
         """Return the tree in Newick format, every node labelled.
 
         Parameters
         ----------
-        node_labels : sequence of str, optional
+        node_labels : sequence, optional
             A label for each node; its row if not given.
-        data_labels : sequence of str, optional
+        data_labels : sequence, optional
             If given, each datum becomes a leaf below its node, under its label.
         """
         return exports.to_newick(self, node_labels, data_labels)

@@ -8,9 +8,10 @@ Rule 2. The children of a node form a list (``first_child``, ``next_sibling``, `
 the order of their ``ordinal``, the number of the psi-stick that they sit on. Ordinals only grow
 along the list; they may leave gaps, where sticks without data are not represented.
 Rule 3. ``n_below[k]`` is the sum of ``n_here + n_below`` over the children of k.
+Rule 4. Rows at and beyond ``size[0]`` are spare room, and blank.
 
-Rows at and beyond ``size[0]`` are spare room. Functions that may need more room return the table,
-which then lives in new arrays: always write ``table, node = add_child(table, ...)``.
+Functions that may need more room return the table, which then lives in new arrays: always write
+``table, node = add_child(table, ...)``.
 """
 
 from typing import NamedTuple
@@ -94,6 +95,14 @@ def grow(table: NodeTable, capacity: int) -> NodeTable:
 
 
 @compiled
+def with_room(table: NodeTable) -> NodeTable:
+    """Return the table itself if it has room for one more row, else one that is twice as large."""
+    if table.size[0] < table.parent.size:
+        return table
+    return grow(table, 2 * table.parent.size)
+
+
+@compiled
 def _copy_row(source: NodeTable, k: int, target: NodeTable, new: int) -> None:
     """Copy what a row says of its own node; the links to other rows are the caller's."""
     target.ordinal[new] = source.ordinal[k]
@@ -119,8 +128,7 @@ def add_child(table: NodeTable, parent: int, ordinal: int) -> tuple[NodeTable, i
     Constant time at the end of the list of siblings (amortised over :func:`grow`), else linear in
     the siblings before it.
     """
-    if table.size[0] == table.parent.size:
-        table = grow(table, 2 * table.parent.size)
+    table = with_room(table)
     return table, place_child(table, parent, ordinal)
 
 
@@ -273,10 +281,14 @@ def check(table: NodeTable) -> None:
     demand(1 <= size <= capacity, "at least the root, and no more rows than there is room for")
     demand(all(column.size == capacity for column in table[1:]), "all columns have the same room")
     used = NodeTable._make((table.size, *(column[:size] for column in table[1:])))
+    for column, blank in zip(table[1:], _blank(1)[1:], strict=True):
+        spare = column[size:]
+        demand(np.array_equal(spare, np.repeat(blank, spare.size), equal_nan=True), "room is blank")
     parent, row = used.parent[1:], np.arange(size)
     demand(used.parent[0] == NULL, "the root has no parent")
     demand(used.depth[0] == 0 and used.ordinal[0] == 0, "the root has depth and ordinal 0")
     demand(used.next_sibling[0] == NULL, "the root has no sibling")
+    demand(used.psi[0] == 1.0, "all mass enters the root")
     demand(np.all((parent >= 0) & (parent < row[1:])), "parents come before children")
     demand(np.all(used.depth[1:] == used.depth[parent] + 1), "a child is one deeper")
     demand(np.all(used.ordinal >= 0), "ordinals are 0 or more")
