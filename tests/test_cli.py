@@ -141,6 +141,14 @@ def test_output_that_cannot_be_written_gives_one_line() -> None:
     assert done.stderr == "treestick: cannot write the output: No space left on device\n"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pipes")
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = f"{sys.executable} -m treestick prior -n 100000 --alpha0 25 --gamma 1 | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("Tree: ")
+    assert done.stderr == ""
+
+
 def test_signs_that_the_terminal_does_not_have_are_replaced() -> None:
     command = [sys.executable, "-m", "treestick", "prior", "-n", "30"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}

@@ -118,15 +118,14 @@ def test_plot_draws_into_given_axes() -> None:
 
 
 def corners(path: MatplotlibPath) -> npt.NDArray[np.float64]:
-    vertices: npt.NDArray[np.float64] = np.asarray(path.vertices, dtype=np.float64)
-    return vertices[np.asarray(path.codes) != MatplotlibPath.CLOSEPOLY]
+    is_corner = np.asarray(path.codes) != MatplotlibPath.CLOSEPOLY
+    return np.compress(is_corner, np.asarray(path.vertices, dtype=np.float64), axis=0)
 
 
 def test_labels_stay_inside_their_circles() -> None:
     tree = prior.draw_urn(60, 25.0, 0.5, 1.0, 1)
     ax = drawing.new_figure(tree, labels=True).axes[0]
     plan = layout.lay_out(tree)
-    drawn = [p.get_path() for p in ax.patches[2:] if isinstance(p, PathPatch)]
     points = np.concatenate([corners(letters.get_path()) for letters in ax.patches[2:]])
     assert len(points) > tree.n_nodes
     centres = np.column_stack([plan.x, plan.y])

@@ -48,9 +48,10 @@ def main() -> None:
     except MemoryError:
         code = _fail("there is not enough memory for this: ask for fewer data, or a shallower tree")
     except OSError as error:
-        # Standard output is gone or full; what is still in its buffer would fail again at exit.
+        # Standard output is full or gone; what is still in its buffer would fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = _fail(f"cannot write the output: {error.strerror}")
+        reader_left = isinstance(error, BrokenPipeError)  # as `head` does: no fault of anybody's
+        code = 1 if reader_left else _fail(f"cannot write the output: {error.strerror}")
     sys.exit(code)
 
 
