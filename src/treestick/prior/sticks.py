@@ -122,9 +122,8 @@ def draw_sticks(
 @compiled
 def _stick(stream: Stream, b: float) -> float:
     """Draw from Beta(1, b), by its inverse distribution function; b is 0 where alpha underflows."""
-    if b == 0.0:
-        return 1.0
-    return -math.expm1(math.log(uniform_open(stream)) / b)
+    log_u = math.log(uniform_open(stream))
+    return -math.expm1(log_u / b) if b > 0.0 else 1.0
 
 
 @compiled
