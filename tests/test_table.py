@@ -91,6 +91,13 @@ class TableAgainstOracle(RuleBasedStateMachine):
         self.table, new_row = tables.take(self.table, order)
         assert new_row[order].tolist() == list(range(order.size))
 
+    @rule()
+    def sort_by_level(self) -> None:
+        order = tables.breadth_first_order(self.table)
+        self.paths = [self.paths[k] for k in order]
+        assert self.paths == sorted(self.paths, key=lambda path: (len(path), path))
+        self.table, _ = tables.take(self.table, order)
+
     @rule(a=st.integers(0, 999), b=st.integers(0, 999))
     def compare(self, a: int, b: int) -> None:
         a, b = self.pick(a), self.pick(b)
@@ -139,6 +146,7 @@ def test_a_long_chain() -> None:
     tables.add_data(table, LONG // 2, 3)
     tables.check(table)
     assert tables.depth_first_order(table).tolist() == list(range(LONG + 1))
+    assert tables.breadth_first_order(table).tolist() == list(range(LONG + 1))
     pruned, _ = tables.prune_to_hull(table)
     tables.check(pruned)
     assert pruned.size[0] == LONG // 2 + 1

@@ -233,6 +233,21 @@ def depth_first_order(table: NodeTable) -> Integers:
 
 
 @compiled
+def breadth_first_order(table: NodeTable) -> Integers:
+    """Return the rows level by level, siblings side by side."""
+    order = np.empty(table.size[0], dtype=np.int64)
+    order[0] = 0
+    n_listed = 1
+    for position in range(order.size):
+        child = table.first_child[order[position]]
+        while child != NULL:
+            order[n_listed] = child
+            n_listed += 1
+            child = table.next_sibling[child]
+    return order
+
+
+@compiled
 def take(table: NodeTable, rows: Integers) -> tuple[NodeTable, Integers]:
     """Return a table of these rows in this order, and the new row of each old one (or ``NULL``).
 
