@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from treestick import Tree, prior
+from treestick.prior.urn import fill_urn
+from treestick.random import make_key
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import naive
@@ -97,21 +99,25 @@ def compare(n: int, n_naive: int) -> None:
 
 
 def scale(sizes: list[int]) -> None:
-    """Print the cost per datum beside what it has to look at."""
+    """Print ns per datum, of the urn alone and with its tree, beside what it looks at."""
     print("\n## Cost per datum and what it looks at\n")
-    print("| data | gamma | nodes | levels | children looked at | ns per datum | ns per look |")
-    print("|---|---|---|---|---|---|---|")
+    print("| data | gamma | nodes | levels | children looked at | urn alone | per look | all |")
+    print("|---|---|---|---|---|---|---|---|")
     for gamma in (1.0, 10.0, 100.0):
         for n in sizes:
-            times = [
-                seconds(prior.draw_urn, n, ALPHA0, DECAY, gamma, seed) for seed in range(ROUNDS)
-            ]
-            tree = prior.draw_urn(n, ALPHA0, DECAY, gamma, 0)
+            parameters = (n, ALPHA0, DECAY, gamma)
+            alone, whole = [], []
+            for seed in range(ROUNDS):
+                # Small draws are repeated, so that a round lasts long enough to be timed.
+                for _ in range(max(1, sizes[-1] // (10 * n))):
+                    alone.append(1e9 / n * seconds(fill_urn, make_key(seed), *parameters))
+                    whole.append(1e9 / n * seconds(prior.draw_urn, *parameters, seed))
+            tree = prior.draw_urn(*parameters, 0)
             levels, children = looked_at(tree)
-            ns = 1e9 * statistics.median(times) / n
+            ns = statistics.median(alone)
             print(
                 f"| {n:,} | {gamma:g} | {tree.n_nodes:,} | {levels:.1f} | {children:.1f} "
-                f"| {ns:.0f} | {ns / (levels + children):.1f} |"
+                f"| {ns:.0f} | {ns / (levels + children):.1f} | {statistics.median(whole):.0f} |"
             )
 
 

@@ -3,6 +3,7 @@
 A user's slip gives one line on standard error and exit code 2. A traceback is a bug of ours.
 """
 
+import errno
 import io
 import os
 import sys
@@ -48,6 +49,8 @@ def main() -> None:
     except MemoryError:
         code = _fail("there is not enough memory for this: ask for fewer data, or a shallower tree")
     except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
         # Standard output is full or gone; what is still in its buffer would fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         reader_left = isinstance(error, BrokenPipeError)  # as `head` does: no fault of anybody's

@@ -59,7 +59,8 @@ def draw_sticks(
     n : int
         Number of data thrown; 0 for the partition alone.
     alpha0, decay, gamma, seed
-        As for :func:`draw_urn`.
+        As for :func:`draw_urn`, but ``gamma`` is at most 1e6: about ``gamma`` sticks are broken to
+        find one child.
     min_mass : float
         Every node is returned whose subtree holds at least this much of the mass, and every node
         with data at or below it, however small. With ``min_mass=1`` only the latter.

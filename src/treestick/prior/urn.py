@@ -8,7 +8,7 @@ import numpy.typing as npt
 from treestick._jit import compiled, deferred_interrupts
 from treestick.inputs import check_whole_number
 from treestick.prior.parameters import AT_ONCE, MOST_DATA, check_stick_parameters
-from treestick.random import Purpose, Stream, key_for, make_key, open_stream, uniform
+from treestick.random import Key, Purpose, Stream, key_for, make_key, open_stream, uniform
 from treestick.tree import Tree
 from treestick.tree.table import (
     NULL,
@@ -56,8 +56,19 @@ def draw_urn(n: int, alpha0: float, decay: float, gamma: float, seed: int) -> Tr
     """
     n = check_whole_number("n", n, 0, MOST_DATA)
     alpha0, decay, gamma = check_stick_parameters(alpha0, decay, gamma)
-    key = make_key(seed)
-    assignments = np.empty(n, dtype=np.int64)
+    table, entities = fill_urn(make_key(seed), n, alpha0, decay, gamma)
+    with deferred_interrupts():
+        table, _ = take(table, depth_first_order(table))
+        mass = urn_mass(table, alpha0, decay, gamma)
+    row_of_entity = np.argsort(table.entity)
+    return Tree(table.parent, row_of_entity[entities], mass)
+
+
+def fill_urn(
+    key: Key, n: int, alpha0: float, decay: float, gamma: float
+) -> tuple[NodeTable, Integers]:
+    """Let ``n`` data go down the urn; return the table, and the entity of each datum's node."""
+    entities = np.empty(n, dtype=np.int64)
     table, stream = make_table(64), open_stream(key_for(key, Purpose.URN, 0))
     datum, node = 0, 0
     while datum < n:
@@ -65,20 +76,16 @@ def draw_urn(n: int, alpha0: float, decay: float, gamma: float, seed: int) -> Tr
             if table.size[0] == table.parent.size:
                 table, new_row = take(table, breadth_first_order(table))
                 table, node = grow(table, 2 * table.parent.size), new_row[node]
-            some = assignments[: datum + AT_ONCE]
-            datum, node = _fill_urn(table, stream, some, datum, node, alpha0, decay, gamma)
-    with deferred_interrupts():
-        table, _ = take(table, depth_first_order(table))
-        mass = urn_mass(table, alpha0, decay, gamma)
-    row_of_entity = np.argsort(table.entity)
-    return Tree(table.parent, row_of_entity[assignments], mass)
+            some = entities[: datum + AT_ONCE]
+            datum, node = _fill_while_room(table, stream, some, datum, node, alpha0, decay, gamma)
+    return table, entities
 
 
 @compiled
-def _fill_urn(
+def _fill_while_room(
     table: NodeTable,
     stream: Stream,
-    assignments: Integers,
+    entities: Integers,
     datum: int,
     node: int,
     alpha0: float,
@@ -90,14 +97,14 @@ def _fill_urn(
     Return the datum and node at which the table is full, or the number of data when all are in.
     The table is grown outside, because replacing it inside this loop would double the time, and
     is rearranged then with siblings side by side: looking at children that lie scattered in memory
-    takes up to ten times longer. So rows change; ``assignments`` gets the entity of each datum's
-    node, here the number of the node in the order of arrival.
+    takes up to ten times longer. So rows change; ``entities`` gets the entity of each datum's node,
+    here the number of the node in the order of arrival.
 
     One uniform decides a level. ``dart`` is spread over (n_here + 1) + (n_below + alpha): in the
     first part the datum stops; what it exceeds that by is, stretched to n_below + gamma, the dart
     that chooses the child. The cost is the number of children looked at on the way.
     """
-    while datum < assignments.size:
+    while datum < entities.size:
         alpha = alpha0
         for _ in range(table.depth[node]):
             alpha *= decay
@@ -123,7 +130,7 @@ def _fill_urn(
             node = child
             alpha *= decay
         table.n_here[node] += 1
-        assignments[datum] = np.int64(table.entity[node])
+        entities[datum] = np.int64(table.entity[node])
         datum += 1
         node = 0
     return datum, node
