@@ -7,23 +7,26 @@
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 from treestick._version import __version__
+from treestick.inputs import Uniform
 from treestick.report import drawing as _drawing
 from treestick.tree import Tree
 
-__all__ = ["Tree", "__version__", "prior"]
+__all__ = ["BernoulliTree", "GaussianTree", "Tree", "Uniform", "__version__", "prior"]
 
 # Drawing needs more than the class itself, which lies below it: attached here (see ARCHITECTURE).
 Tree.plot = _drawing.plot
 Tree._repr_html_ = _drawing.to_html
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     """Import the parts that need compiled code when they are first used."""
     if name == "prior":
         return import_module("treestick.prior")
+    if name in ("BernoulliTree", "GaussianTree"):
+        return getattr(import_module("treestick.estimators"), name)
     raise AttributeError(f"module 'treestick' has no attribute {name!r}")
 
 

@@ -8,6 +8,7 @@ gets one line, from a bug of ours, which keeps its traceback.
 
 import math
 import numbers
+from typing import NamedTuple
 
 
 class InputError(Exception):
@@ -59,3 +60,48 @@ def check_positive(name: str, value: object, most: float = math.inf) -> float:
         limits = "above 0" if most == math.inf else f"above 0 and at most {most:g}"
         raise InvalidValue(f"{name}={number} must be {limits}")
     return number
+
+
+class Uniform(NamedTuple):
+    """A uniform prior on an interval: the hyperparameter is inferred.
+
+    Wherever a hyperparameter is asked for, the tuple ``(low, high)`` means the same, and a number
+    means that it is fixed.
+    """
+
+    low: float
+    high: float
+
+
+class Bounded(NamedTuple):
+    """A hyperparameter: where it starts, and between what; equal bounds if it is fixed."""
+
+    start: float
+    low: float
+    high: float
+
+
+def check_hyperparameter(
+    name: str, value: object, most: float = math.inf, may_be_zero: bool = False
+) -> Bounded:
+    """Return a number or the two ends of an interval, if they are above 0 and at most ``most``.
+
+    An inferred one starts at the geometric mean of its bounds (in the middle, where they may be 0).
+    """
+    if not isinstance(value, tuple):
+        number = _check_bound(name, value, most, may_be_zero)
+        return Bounded(number, number, number)
+    if len(value) != 2:
+        raise InvalidValue(f"{name}={shown(value)} is not an interval; give (low, high)")
+    low = _check_bound(f"{name}: low end", value[0], most, may_be_zero)
+    high = _check_bound(f"{name}: high end", value[1], most, may_be_zero)
+    if not low < high:
+        raise InvalidValue(f"{name}={shown(tuple(value))}: the low end must be below the high end")
+    start = 0.5 * (low + high) if may_be_zero else math.sqrt(low) * math.sqrt(high)
+    return Bounded(start, low, high)
+
+
+def _check_bound(name: str, value: object, most: float, may_be_zero: bool) -> float:
+    if may_be_zero and check_real(name, value) == 0.0:
+        return 0.0
+    return check_positive(name, value, most)

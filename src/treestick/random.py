@@ -53,6 +53,36 @@ class Purpose(enum.IntEnum):
     """The sticks of one node."""
     DART = 4
     """The path of one datum thrown at the sticks."""
+    SLICE = 5
+    """The slice sampling of one datum's node."""
+    UNSEEN_PSI = 6
+    """The psi-stick of one node that no datum has visited."""
+    UNSEEN_NU = 7
+    """Its nu-stick."""
+    UNSEEN_THETA = 8
+    """Its parameters."""
+    ORDER = 9
+    """The order of one node's children, and their psi-sticks."""
+    NU = 10
+    """The nu-stick of one hull node, given the data."""
+    PSI = 11
+    """The psi-stick of one represented child, given the data."""
+    PARAMETERS = 12
+    """The update of one node's parameters."""
+    DIMENSION = 13
+    """What the update of parameters decides dimension by dimension."""
+    MODEL_HYPERPARAMETERS = 14
+    """The hyperparameters of the model, dimension by dimension."""
+    STICK_HYPERPARAMETERS = 15
+    """alpha0, decay and gamma."""
+    START = 16
+    """The first state of a chain."""
+    PREDICTIVE = 17
+    """One datum drawn from the posterior predictive."""
+    PARAMETERS_SLICE = 18
+    """A second update of one node's parameters."""
+    DATA = 19
+    """One datum, simulated."""
 
 
 class Key(NamedTuple):

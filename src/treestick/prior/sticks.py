@@ -121,7 +121,7 @@ def draw_sticks(
 
 
 @compiled
-def _stick(stream: Stream, b: float) -> float:
+def stick(stream: Stream, b: float) -> float:
     """Draw from Beta(1, b), by its inverse distribution function; b is 0 where alpha underflows."""
     log_u = math.log(uniform_open(stream))
     return -math.expm1(log_u / b) if b > 0.0 else 1.0
@@ -133,9 +133,9 @@ def _look_up_sticks(
 ) -> None:
     """Write nu and psi of ``node``, both functions of its entity."""
     stream = open_stream(key_for(key, Purpose.STICKS, table.entity[node]))
-    table.nu[node] = _stick(stream, alpha0 * math.exp(table.depth[node] * math.log(decay)))
+    table.nu[node] = stick(stream, alpha0 * math.exp(table.depth[node] * math.log(decay)))
     if node > 0:
-        table.psi[node] = _stick(stream, gamma)
+        table.psi[node] = stick(stream, gamma)
 
 
 @compiled

@@ -1,0 +1,1 @@
+"""What draws say: prediction and density of new data, diagnostics."""

@@ -1,0 +1,179 @@
+"""A draw as a finite mixture: its nodes, and the unseen subtrees below each of them.
+
+The next datum goes by the urn (see :mod:`treestick.prior`): with probability ``mass`` it stops at a
+node of the tree, and with the rest it becomes the first below some new child. From there, in an
+unseen subtree under node e, it stops m levels below e with probability
+
+    1 / (1 + alpha(d + m)) * prod_{j < m} alpha(d + j) / (1 + alpha(d + j)),    d = depth of e,
+
+and its likelihood is the model's, m diffusions below theta[e], integrated over those
+(:func:`treestick.contract.prepare_unseen`). So a draw is a mixture of explicit densities.
+
+Rule 1. No mass is dropped: levels end where less than ``NEGLIGIBLE`` of all mass lies below, and
+that goes to the last level.
+Rule 2. Every row is computed by itself and in one order, so results do not depend on which rows
+come together, nor on threads.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treestick import contract
+from treestick._jit import compiled
+from treestick.moves.state import Floats, Integers, Sticks, alpha_at
+from treestick.prior.urn import urn_mass
+from treestick.random import Key, Purpose, key_for, open_stream, uniform
+from treestick.tree.table import NULL, NodeTable
+
+NEGLIGIBLE = 1e-9
+
+
+class Components(NamedTuple):
+    """The components of one draw's mixture."""
+
+    log_weight: Floats
+    node: Integers
+    """The node that a component is, or below which its unseen subtree hangs."""
+    prepared: Floats
+    """What the likelihood needs, a row for each; the first are the nodes of the tree in order."""
+
+
+@compiled
+def make_components(model: Any, table: NodeTable, theta: Floats, sticks: Sticks) -> Components:
+    """Return the mixture of the nodes of ``table`` and the unseen subtrees below them."""
+    n_nodes = table.size[0]
+    mass = urn_mass(table, sticks.alpha0, sticks.decay, sticks.gamma)
+    # Of all mass, what enters a new child of each node: see urn_mass for the same factors.
+    entering = np.empty(n_nodes)
+    n_levels = np.empty(n_nodes, dtype=np.int64)
+    n_components = n_nodes
+    for node in range(n_nodes):
+        alpha = alpha_at(sticks, table.depth[node])
+        n_here, n_below = table.n_here[node], table.n_below[node]
+        goes_on = mass[node] / (n_here + 1.0) * (n_below + alpha)
+        entering[node] = goes_on * sticks.gamma / (n_below + sticks.gamma)
+        left, level = entering[node], 0
+        while level == 0 or left >= NEGLIGIBLE:
+            level += 1
+            alpha = alpha_at(sticks, table.depth[node] + level)
+            left *= alpha / (1.0 + alpha)
+        n_levels[node] = level
+        n_components += level
+    _, width, _ = contract.widths(model)
+    components = Components(
+        np.empty(n_components),
+        np.empty(n_components, dtype=np.int64),
+        np.empty((n_components, width)),
+    )
+    for node in range(n_nodes):
+        components.log_weight[node] = math.log(mass[node])
+        components.node[node] = node
+        contract.prepare(model, theta[node], components.prepared[node])
+    position = n_nodes
+    for node in range(n_nodes):
+        left = entering[node]
+        for level in range(1, n_levels[node] + 1):
+            alpha = alpha_at(sticks, table.depth[node] + level)
+            stops = left if level == n_levels[node] else left / (1.0 + alpha)
+            left *= alpha / (1.0 + alpha)
+            components.log_weight[position] = math.log(stops) if stops > 0.0 else -math.inf
+            components.node[position] = node
+            contract.prepare_unseen(model, theta[node], level, components.prepared[position])
+            position += 1
+    return components
+
+
+@compiled
+def _weigh(model: Any, data: Any, n: int, components: Components, terms: Floats) -> float:
+    """Write log weight plus log likelihood of each component for datum n; return the largest."""
+    largest = -math.inf
+    for c in range(terms.size):
+        terms[c] = components.log_weight[c] + contract.log_likelihood(
+            model, data, n, components.prepared[c]
+        )
+        largest = max(largest, terms[c])
+    return largest
+
+
+@compiled
+def log_densities(model: Any, data: Any, components: Components, start: int, out: Floats) -> None:
+    """Write the log density of the data from ``start`` on."""
+    terms = np.empty(components.log_weight.size)
+    for n in range(out.size):
+        largest = _weigh(model, data, start + n, components, terms)
+        out[n] = largest
+        if largest > -math.inf:
+            total = 0.0
+            for c in range(terms.size):
+                total += math.exp(terms[c] - largest)
+            out[n] += math.log(total)
+
+
+@compiled
+def posterior_nodes(
+    model: Any, data: Any, components: Components, n_nodes: int, start: int, out: Floats
+) -> None:
+    """Write for each datum from ``start`` on the probabilities of the nodes, and of a new one.
+
+    A datum so far away that its likelihood is 0 everywhere belongs to a new node.
+    """
+    terms = np.empty(components.log_weight.size)
+    for n in range(out.shape[0]):
+        largest = _weigh(model, data, start + n, components, terms)
+        out[n] = 0.0
+        if largest == -math.inf:
+            out[n, n_nodes] = 1.0
+            continue
+        total = 0.0
+        for c in range(terms.size):
+            share = math.exp(terms[c] - largest)
+            out[n, min(c, n_nodes)] += share
+            total += share
+        out[n] /= total
+
+
+@compiled
+def draw_predictive(
+    key: Key,
+    model: Any,
+    table: NodeTable,
+    theta: Floats,
+    sticks: Sticks,
+    data: Any,
+    n: int,
+) -> None:
+    """Write a datum drawn from the predictive into row ``n`` of ``data``.
+
+    Down the urn: among nodes of the tree by their counts, in an unseen subtree by alpha alone, with
+    parameters drawn on the way.
+    """
+    stream = open_stream(key_for(key, Purpose.PREDICTIVE, n))
+    node = 0
+    parameters = theta[0].copy()
+    while True:
+        alpha = alpha_at(sticks, table.depth[node])
+        n_here, n_below = table.n_here[node], table.n_below[node]
+        if uniform(stream) * (n_here + n_below + 1.0 + alpha) < n_here + 1.0:
+            break
+        dart = uniform(stream) * (n_below + sticks.gamma)
+        child = table.first_child[node]
+        while child != NULL:
+            dart -= table.n_here[child] + table.n_below[child]
+            if dart < 0.0:
+                break
+            child = table.next_sibling[child]
+        if child == NULL:
+            depth = table.depth[node]
+            below = np.empty_like(parameters)
+            while True:
+                depth += 1
+                contract.draw_child(stream, model, parameters, below)
+                parameters[:] = below
+                if uniform(stream) * (1.0 + alpha_at(sticks, depth)) < 1.0:
+                    break
+            break
+        node = child
+        parameters[:] = theta[node]
+    contract.simulate(stream, model, parameters, data, n)

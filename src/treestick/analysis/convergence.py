@@ -1,0 +1,28 @@
+"""Whether chains agree."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+HIGHEST_RHAT = 1.05
+
+
+def disagreements(traces: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
+    """Return the R-hat of each scalar for which it says that the chains disagree.
+
+    Traces have the shape (chain, draw). R-hat is rank-normalised (Vehtari et al. 2021), by ArviZ. A
+    trace that is constant over all chains agrees; chains that are constant but differ do not.
+    """
+    from arviz_stats.base.array import array_stats
+
+    found = {}
+    for name, trace in traces.items():
+        if trace.shape[0] < 2 or trace.shape[1] < 4 or np.ptp(trace) == 0.0:
+            continue
+        rhat = np.inf
+        if np.any(np.ptp(trace, axis=1) > 0.0):
+            rhat = float(array_stats.rhat(trace, chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]
+        if not rhat <= HIGHEST_RHAT:
+            found[name] = rhat
+    return found

@@ -1,0 +1,153 @@
+"""One chain: its first state, its sweep, and its draws one after the other.
+
+A sweep applies each move once. The default schedule keeps no sticks between sweeps::
+
+    sticks and order from scratch -> assignments, pruned -> parameters -> hyperparameters
+
+``schedule="paper"`` keeps sticks and order in the state, as the paper does::
+
+    order -> assignments, pruned -> parameters -> hyperparameters, stick lengths
+
+Every number is a function of (seed, chain, sweep) and the state before, so a chain that goes on
+from a stored state goes on as if it had never stopped.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treestick import contract
+from treestick._jit import compiled
+from treestick.moves.assignments import move_assignments
+from treestick.moves.hyperparameters import move_hyperparameters, move_ordered
+from treestick.moves.order import move_order
+from treestick.moves.parameters import move_model_hyperparameters, move_parameters
+from treestick.moves.redraw import move_redraw
+from treestick.moves.state import Floats, State, Sticks
+from treestick.moves.sticks import move_sticks
+from treestick.moves.tasks import Run, make_tasks, sum_statistics
+from treestick.prior.density import log_partition
+from treestick.random import Key, Purpose, Stream, key_for, make_key, open_stream
+from treestick.tree.table import NodeTable, count_data, make_table
+
+SCHEDULES = ("default", "paper")
+
+
+class SweepInfo(NamedTuple):
+    """What a sweep observed."""
+
+    acceptance: float
+    """Share of the parameter proposals that were accepted."""
+    tries: float
+    """Points thrown per datum until it had its node."""
+
+
+class Scores(NamedTuple):
+    """Logarithms of densities of a state."""
+
+    data: float
+    """Of the data, given their nodes' parameters."""
+    partition: float
+    """Of the tree partition, sticks integrated out."""
+    parameters: float
+    """Of the nodes' parameters."""
+
+    @property
+    def complete_data(self) -> float:
+        """Of data and assignments, given the parameters: what the best single tree maximises.
+
+        Deviation from the paper: sticks are integrated out, rather than given.
+        """
+        return self.data + self.partition
+
+    @property
+    def joint(self) -> float:
+        """Of everything; the uniform priors of the hyperparameters add a constant."""
+        return self.data + self.partition + self.parameters
+
+
+class Swept(NamedTuple):
+    """A chain after one of its sweeps."""
+
+    sweep: int
+    state: State
+    scores: Scores
+    info: SweepInfo
+
+
+def first_state(key: Key, model: Any, sticks: Sticks, data: Any, n_data: int) -> State:
+    """Return the cold start: all data at the root, its parameters drawn from the prior."""
+    table = make_table(1)
+    assignments = np.zeros(n_data, dtype=np.int64)
+    count_data(table, assignments)
+    theta_width, _, statistics_width = contract.registered(type(model)).widths(model)
+    theta = np.empty((1, theta_width))
+    _draw_root(open_stream(key_for(key, Purpose.START, 0)), model, theta[0])
+    state = State(table, assignments, theta, np.zeros((1, statistics_width)), model, sticks)
+    return move_sticks(key, sum_statistics(state, data, make_tasks(n_data)))
+
+
+@compiled
+def _draw_root(stream: Stream, model: Any, theta: Floats) -> None:
+    contract.draw_root(stream, model, theta)
+
+
+def sweep(
+    key: Key,
+    state: State,
+    data: Any,
+    run: Run = map,
+    schedule: str = "default",
+    adapting: bool = False,
+) -> tuple[State, SweepInfo]:
+    """Apply each move of the schedule once."""
+    keeps_sticks = schedule == "paper"
+    tasks = make_tasks(state.assignments.size)
+    state = move_order(key, state) if keeps_sticks else move_redraw(key, state)
+    state, tries = move_assignments(key, state, data, tasks, run)
+    state = sum_statistics(state, data, tasks, run)
+    state, acceptance = move_parameters(key, state, adapting)
+    state = move_model_hyperparameters(key, state)
+    state = move_ordered(key, state) if keeps_sticks else move_hyperparameters(key, state)
+    return state, SweepInfo(acceptance, tries)
+
+
+def scores(state: State) -> Scores:
+    """Return the densities of a state. O(nodes x dimensions)."""
+    data, parameters = _score(state.model, state.table, state.statistics, state.theta)
+    sticks = state.sticks
+    partition = log_partition(state.table, sticks.alpha0, sticks.decay, sticks.gamma)
+    return Scores(float(data), float(partition), float(parameters))
+
+
+@compiled
+def _score(model: Any, table: NodeTable, statistics: Floats, theta: Floats) -> tuple[float, float]:
+    data = 0.0
+    for node in range(theta.shape[0]):
+        data += contract.log_likelihood_of_sums(
+            model, theta[node], table.n_here[node], statistics[node]
+        )
+    return data, contract.log_prior(model, table, theta)
+
+
+def run_chain(
+    seed: int,
+    chain: int,
+    state: State,
+    data: Any,
+    burn_in: int,
+    run: Run = map,
+    schedule: str = "default",
+    after: int = 0,
+) -> Iterator[Swept]:
+    """Yield the chain after each sweep, for ever; sweeps are numbered from ``after`` + 1.
+
+    Step sizes adapt in the first ``burn_in`` sweeps and stay as they are from then on.
+    """
+    number = after
+    while True:
+        number += 1
+        key = make_key(seed, chain, number)
+        state, info = sweep(key, state, data, run, schedule, adapting=number <= burn_in)
+        yield Swept(number, state, scores(state), info)

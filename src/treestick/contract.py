@@ -1,0 +1,160 @@
+"""What a node model must provide, and the registry that the moves find it by.
+
+A node model says what a node's parameters ``theta`` are, how a child's come from its parent's, and
+how data come from them. It is one file: a named tuple that holds the model's hyperparameters, a
+compiled function for each entry of :class:`NodeModel`, and one call of :func:`register`.
+
+Rule 1. Moves see this module, never a model. They call :func:`log_likelihood` and its like below,
+which stand for the functions of whichever model is among the arguments. Numba chooses by the *type*
+of the named tuple while it compiles, so a move is compiled once for each model, calls nothing
+through a pointer, and is served from the disk cache. (Functions passed as arguments would miss it.)
+Rule 2. ``theta``, ``prepared`` and ``statistics`` are rows of floats, one per node, of the widths
+that :func:`widths` names. What they hold is the model's affair. ``prepared`` is what
+:func:`log_likelihood` wants to read: computed once per node, used for many data.
+Rule 3. ``data`` is a named tuple of arrays, in the form that suits the model; datum ``n`` is row n.
+Rule 4. Statistics add up over data. What they leave out of the data, updates cannot depend on.
+Rule 5. A function changes what its docstring says it writes, and nothing else.
+"""
+
+# mypy: disable-error-code="empty-body"
+# The functions below that have only a docstring are replaced by the decorator above them.
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+from numba.extending import overload
+
+
+class NodeModel(NamedTuple):
+    """The functions of one model. All are compiled, and described by their namesakes below."""
+
+    name: str
+    parameters: type
+    """The class of the named tuple that holds the hyperparameters; functions get an instance."""
+    widths: Callable[..., Any]
+    draw_hyperparameters: Callable[..., Any]
+    draw_root: Callable[..., Any]
+    draw_child: Callable[..., Any]
+    prepare: Callable[..., Any]
+    prepare_unseen: Callable[..., Any]
+    log_likelihood: Callable[..., Any]
+    add_statistics: Callable[..., Any]
+    log_likelihood_of_sums: Callable[..., Any]
+    log_prior: Callable[..., Any]
+    update_parameters: Callable[..., Any]
+    update_hyperparameters: Callable[..., Any]
+    simulate: Callable[..., Any]
+
+
+_models: dict[type, NodeModel] = {}
+
+
+def register(model: NodeModel) -> None:
+    """Make a model known to the moves."""
+    _models[model.parameters] = model
+
+
+def registered(parameters: type) -> NodeModel:
+    """Return the model whose hyperparameters are of this class."""
+    return _models[parameters]
+
+
+def _stands_for_the_models(stub: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that calls its namesake of the model among its arguments."""
+    name = stub.__name__
+
+    def call(*arguments: Any) -> Any:
+        for argument in arguments:
+            if type(argument) in _models:
+                return getattr(_models[type(argument)], name)(*arguments)
+        raise TypeError(f"{name}: no argument is the named tuple of a registered model")
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = stub.__doc__
+    if not numba.config.DISABLE_JIT:
+
+        @overload(call, strict=False)  # type: ignore[untyped-decorator]
+        def choose(*arguments: Any) -> Any:
+            for argument in arguments:
+                model = _models.get(getattr(argument, "instance_class", None))  # type: ignore[arg-type]
+                if model is not None:
+                    chosen = getattr(model, name)
+                    return lambda *arguments: chosen(*arguments)
+            return None
+
+    return call
+
+
+@_stands_for_the_models
+def widths(model: Any) -> tuple[int, int, int]:
+    """Return how many floats ``theta``, ``prepared`` and ``statistics`` take for a node."""
+
+
+@_stands_for_the_models
+def draw_hyperparameters(stream: Any, model: Any) -> Any:
+    """Return the model with its inferred hyperparameters drawn from their prior."""
+
+
+@_stands_for_the_models
+def draw_root(stream: Any, model: Any, theta: Any) -> None:
+    """Write a draw from the root's prior into ``theta``."""
+
+
+@_stands_for_the_models
+def draw_child(stream: Any, model: Any, parent: Any, theta: Any) -> None:
+    """Write a draw from T(. <- parent) into ``theta``."""
+
+
+@_stands_for_the_models
+def prepare(model: Any, theta: Any, prepared: Any) -> None:
+    """Write what :func:`log_likelihood` needs of a node into ``prepared``."""
+
+
+@_stands_for_the_models
+def prepare_unseen(model: Any, theta: Any, levels: int, prepared: Any) -> None:
+    """Write what :func:`log_likelihood` needs of an unseen node ``levels`` below ``theta``.
+
+    The likelihood is then that of a datum with the unseen node's own parameters integrated out.
+    """
+
+
+@_stands_for_the_models
+def log_likelihood(model: Any, data: Any, n: int, prepared: Any) -> float:
+    """Return the log likelihood of datum ``n`` at a node, constants included."""
+
+
+@_stands_for_the_models
+def add_statistics(model: Any, data: Any, n: int, statistics: Any) -> None:
+    """Add datum ``n`` to the sufficient statistics of its node."""
+
+
+@_stands_for_the_models
+def log_likelihood_of_sums(model: Any, theta: Any, n_here: int, statistics: Any) -> float:
+    """Return the log likelihood of all data of a node, from their statistics."""
+
+
+@_stands_for_the_models
+def log_prior(model: Any, table: Any, theta: Any) -> float:
+    """Return the log prior density of the parameters of all rows of the table."""
+
+
+@_stands_for_the_models
+def update_parameters(
+    key: Any, model: Any, table: Any, statistics: Any, theta: Any, adapting: bool
+) -> tuple[Any, float]:
+    """Overwrite ``theta`` of all rows by a move that leaves its conditional law invariant.
+
+    Return the model, whose step sizes may have changed if ``adapting``, and the share of proposals
+    that were accepted (1 for exact draws).
+    """
+
+
+@_stands_for_the_models
+def update_hyperparameters(key: Any, model: Any, table: Any, statistics: Any, theta: Any) -> Any:
+    """Return the model with its inferred hyperparameters moved, given ``theta`` and the data."""
+
+
+@_stands_for_the_models
+def simulate(stream: Any, model: Any, theta: Any, data: Any, n: int) -> None:
+    """Write a draw from the likelihood at ``theta`` into datum ``n`` of ``data``."""

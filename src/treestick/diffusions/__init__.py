@@ -1,0 +1,1 @@
+"""Parent to child: what several models share."""

@@ -1,0 +1,89 @@
+"""Chains and their sweeps on the threads of this process.
+
+Compiled code runs without the GIL, so threads are enough. How many there are changes nothing but
+the time: chains are independent, and a sweep gives the same bits for any number of threads.
+
+The main thread computes nothing while other threads run. It waits, so that an interrupt (Ctrl-C)
+finds it in Python: the chains then finish their sweep and end.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from treestick.chain import Swept
+from treestick.inputs import InvalidValue, check_whole_number
+from treestick.moves.tasks import Run
+
+MakeChain = Callable[[int, Run], Iterator[Swept]]
+"""Takes the number of a chain and what runs its tasks; returns the chain."""
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Return a number of threads: all cores for None, as many less as a negative number says."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    n_cores = n_cores or 1
+    if n_jobs is None:
+        return n_cores
+    n_jobs = check_whole_number("n_jobs", n_jobs, -(2**31), 2**31)
+    if n_jobs == 0:
+        raise InvalidValue("n_jobs=0 is not a number of threads; use None for all cores")
+    return n_jobs if n_jobs > 0 else max(n_cores + 1 + n_jobs, 1)
+
+
+def run_chains(
+    make_chain: MakeChain,
+    n_chains: int,
+    n_sweeps: int,
+    n_jobs: int | None,
+    after_sweep: Callable[[int, Swept], None],
+) -> bool:
+    """Run every chain for ``n_sweeps`` sweeps, and say whether they were interrupted.
+
+    ``after_sweep`` gets the number of the chain and where it is, from the chain's own thread. On an
+    interrupt the sweeps that have begun are finished and handed over.
+    """
+    n_threads = count_jobs(n_jobs)
+    n_together = min(n_chains, n_threads)
+    stop = threading.Event()
+
+    def run_one(chain: int) -> None:
+        n_inner = n_threads // n_together + (chain < n_threads % n_together)
+        with _runner(n_inner) as run:
+            swept = make_chain(chain, run)
+            for _ in range(n_sweeps):
+                if stop.is_set():
+                    return
+                after_sweep(chain, next(swept))
+
+    with ThreadPoolExecutor(n_together, thread_name_prefix="treestick-chain") as chains:
+        running = [chains.submit(run_one, chain) for chain in range(n_chains)]
+        interrupted = False
+        while True:
+            try:
+                done, waiting = wait(running, timeout=0.5)
+                failed = [job for job in done if job.exception() is not None]
+                if failed:
+                    stop.set()
+                    wait(running)
+                    failed[0].result()
+                if not waiting:
+                    return interrupted
+            except KeyboardInterrupt:
+                interrupted = True
+                stop.set()
+
+
+class _runner:
+    """Gives something like ``map`` that uses ``n`` threads."""
+
+    def __init__(self, n: int) -> None:
+        self._pool = ThreadPoolExecutor(n, thread_name_prefix="treestick-sweep") if n > 1 else None
+
+    def __enter__(self) -> Run:
+        return map if self._pool is None else self._pool.map
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()

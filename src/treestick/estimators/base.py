@@ -1,0 +1,357 @@
+"""What all tree estimators share: fitting, the posterior sample, prediction."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from treestick.analysis import components
+from treestick.analysis.convergence import disagreements
+from treestick.chain import SCHEDULES, Swept, first_state, run_chain
+from treestick.engine.progress import Progress
+from treestick.engine.threads import count_jobs, run_chains
+from treestick.estimators.draws import Draws, inferred, to_record
+from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
+from treestick.moves.state import Floats, Sticks
+from treestick.moves.tasks import Run
+from treestick.prior.parameters import MOST_DATA
+from treestick.random import make_key
+from treestick.store import DrawRecord, DrawStore
+
+if TYPE_CHECKING:
+    import xarray
+
+ROWS_AT_ONCE = 4096
+SCALARS = ("alpha0", "decay", "gamma", "n_nodes", "depth")
+STATISTICS = ("lp", "log_likelihood", "complete_data", "acceptance_rate", "tries")
+AGREE_ON = ("n_nodes", "depth", "log_likelihood", "lp")
+"""Scalars by which chains are compared: no labels of nodes enter them."""
+
+
+class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators. A subclass knows its model and its data."""
+
+    if TYPE_CHECKING:  # set by the constructors of subclasses, as scikit-learn wants it
+        alpha0: Any
+        decay: Any
+        gamma: Any
+        n_draws: int
+        burn_in: int
+        thin: int
+        n_chains: int
+        schedule: str
+        n_jobs: int | None
+        random_state: Any
+        verbose: int
+
+    # -- what a subclass provides ------------------------------------------------------------------
+
+    def _read(self, X: Any) -> Any:
+        """Return X in the form that the model's own encoding starts from, or raise."""
+        raise NotImplementedError
+
+    def _make_model(self, values: Any) -> Any:
+        """Return the named tuple of the model for the data that ``_read`` gave."""
+        raise NotImplementedError
+
+    def _encode(self, values: Any) -> tuple[Any, int]:
+        """Return the data of the compiled model, and their number."""
+        raise NotImplementedError
+
+    def _make_room(self, n: int) -> Any:
+        """Return data of the compiled model with room for ``n`` rows."""
+        raise NotImplementedError
+
+    def _decode(self, data: Any) -> npt.NDArray[Any]:
+        """Return rows as the user knows them."""
+        raise NotImplementedError
+
+    def _describe_nodes(self, theta: Floats) -> Mapping[str, npt.ArrayLike]:
+        """Return the parameters of the nodes as the user knows them."""
+        raise NotImplementedError
+
+    def _described(self) -> list[str]:
+        """Return the hyperparameters of the model that the user sees."""
+        return inferred(self._model)
+
+    def _describe_hyperparameter(self, name: str, values: Floats) -> Floats:
+        """Return a hyperparameter of the model in the user's units."""
+        raise NotImplementedError
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Draw trees from the posterior given ``X``.
+
+        An interrupt (Ctrl-C) ends the chains after their present sweep; the draws so far are kept,
+        and the estimator is fitted with them. Before the first draw there is nothing to keep, and
+        the interrupt is raised.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            The data.
+        y : ignored
+            Present by convention.
+
+        Returns
+        -------
+        self
+        """
+        values = self._read(X)
+        validate_data(self, X, skip_check_array=True)
+        n_draws = check_whole_number("n_draws", self.n_draws, 1)
+        burn_in = check_whole_number("burn_in", self.burn_in, 0)
+        thin = check_whole_number("thin", self.thin, 1)
+        n_chains = check_whole_number("n_chains", self.n_chains, 1, 2**31)
+        count_jobs(self.n_jobs)
+        if self.schedule not in SCHEDULES:
+            raise InvalidValue(f"schedule={shown(self.schedule)} is not one of {SCHEDULES}")
+        sticks = Sticks(
+            *check_hyperparameter("alpha0", self.alpha0),
+            *check_hyperparameter("decay", self.decay, most=1.0),
+            *check_hyperparameter("gamma", self.gamma),
+        )
+        model = self._make_model(values)
+        data, n_data = self._encode(values)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+        def make_chain(chain: int, run: Run) -> Iterator[Swept]:
+            state = first_state(make_key(seed, chain), model, sticks, data, n_data)
+            return run_chain(seed, chain, state, data, burn_in, run, self.schedule)
+
+        store = DrawStore()
+        traces: list[list[DrawRecord]] = [[] for _ in range(n_chains)]
+        n_sweeps = burn_in + n_draws * thin
+        n_done = [0] * n_chains
+        nothing = np.empty(0, dtype=np.int64)
+        with Progress(n_chains, n_sweeps, quiet=not self.verbose) as progress:
+
+            def after_sweep(chain: int, swept: Swept) -> None:
+                n_done[chain] = swept.sweep
+                if swept.sweep > burn_in and (swept.sweep - burn_in) % thin == 0:
+                    record = to_record(chain, swept)
+                    store.append(record)
+                    # Scalars are kept in memory, the rest is on disk.
+                    traces[chain].append(
+                        record._replace(parent=nothing, assignments=nothing, theta=np.empty((0, 0)))
+                    )
+                scores, n_nodes = swept.scores, swept.state.n_nodes
+                progress.update(chain, swept.sweep, scores.complete_data, n_nodes)
+
+            interrupted = run_chains(make_chain, n_chains, n_sweeps, self.n_jobs, after_sweep)
+        store.close()
+        if interrupted:
+            if not any(traces):
+                raise KeyboardInterrupt
+            kept = ", ".join(str(len(trace)) for trace in traces)
+            warnings.warn(
+                f"interrupted: fitted with the draws so far ({kept} of {n_draws} per chain)",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._model, self._sticks = model, sticks
+        self._store = store
+        self._traces = [trace for trace in traces if trace]
+        self.n_iter_ = max(n_done)
+        self._finish()
+        return self
+
+    def _finish(self) -> None:
+        """Set the fitted attributes from the draws."""
+        self.draws_ = Draws(self._store, self._model, self._sticks, self._describe_nodes)
+        every = [record for trace in self._traces for record in trace]
+        best = max(range(len(every)), key=lambda k: every[k].scalars["complete_data"])
+        self._best = best
+        self.tree_ = self.draws_[best]
+        self.labels_ = np.array(self.tree_.assignments, dtype=np.int64)
+        for name in ("alpha0", "decay", "gamma"):
+            setattr(self, f"{name}_", float(np.mean([r.scalars[name] for r in every])))
+        for name in self._described():
+            values = np.stack([(r.scalars | r.vectors)[name] for r in every])
+            mean = self._describe_hyperparameter(name, values).mean(axis=0)
+            setattr(self, f"{name}_", float(mean) if mean.ndim == 0 else mean)
+        self._warn_of_disagreement()
+
+    def _warn_of_disagreement(self) -> None:
+        if len(self._traces) < 2:
+            return
+        found = disagreements({name: self._trace(name) for name in AGREE_ON})
+        if found:
+            listed = ", ".join(f"{name} {rhat:.2f}" for name, rhat in found.items())
+            warnings.warn(
+                f"the chains disagree (R-hat: {listed}; 1 is agreement): each has found trees of "
+                "its own, and averages over draws mix them. Run longer, or look at each chain.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _trace(self, name: str) -> Floats:
+        """Return a scalar by chain and draw, as many draws as the shortest chain has."""
+        shortest = min(len(trace) for trace in self._traces)
+        return np.array([[r.scalars[name] for r in trace[:shortest]] for trace in self._traces])
+
+    @property
+    def idata_(self) -> xarray.DataTree:
+        """The scalars of all draws in ArviZ's layout: groups ``posterior``, ``sample_stats``.
+
+        Chains that an interrupt has left with different numbers of draws are cut to the shortest.
+        """
+        import xarray
+
+        check_is_fitted(self, "draws_")
+        shortest = min(len(trace) for trace in self._traces)
+        posterior: dict[str, Any] = {
+            name: (("chain", "draw"), self._trace(name)) for name in SCALARS
+        }
+        for name in self._described():
+            values = np.array(
+                [[(r.scalars | r.vectors)[name] for r in t[:shortest]] for t in self._traces]
+            )
+            described = self._describe_hyperparameter(name, values.reshape(-1, *values.shape[2:]))
+            described = described.reshape(*values.shape[:2], *described.shape[1:])
+            dims = ("chain", "draw", "feature")[: described.ndim]
+            posterior[name] = (dims, described)
+        statistics = {name: (("chain", "draw"), self._trace(name)) for name in STATISTICS}
+        coords: dict[str, Any] = {
+            "chain": [trace[0].chain for trace in self._traces],
+            "draw": np.arange(shortest),
+        }
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        attributes = {
+            "inference_library": "treestick",
+            "sweep_of_first_draw": self._traces[0][0].sweep,
+            "thin": self.thin,
+        }
+        return xarray.DataTree.from_dict(
+            {
+                "posterior": xarray.Dataset(posterior, {**coords, "feature": names}, attributes),
+                "sample_stats": xarray.Dataset(statistics, coords, attributes),
+            }
+        )
+
+    # -- prediction --------------------------------------------------------------------------------
+
+    def fit_predict(self, X: Any, y: object = None) -> npt.NDArray[np.int64]:
+        """Fit, and return ``labels_``: the node of each datum in ``tree_``."""
+        return self.fit(X).labels_
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+        """Return for each row the node of ``tree_`` that it most probably belongs to.
+
+        A new node is not among them; its probability is the last column of :meth:`predict_proba`.
+        """
+        return np.asarray(np.argmax(self.predict_proba(X)[:, :-1], axis=1))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the posterior over the nodes of ``tree_``, and a last column for a new node.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_nodes + 1)
+            Rows sum to one.
+        """
+        data, n_rows = self._new_data(X)
+        mixture = self.draws_.mixture(self._best)
+        made = components.make_components(
+            mixture.model, mixture.table, mixture.theta, mixture.sticks
+        )
+        n_nodes = mixture.theta.shape[0]
+        result = np.empty((n_rows, n_nodes + 1))
+
+        def some(start: int) -> None:
+            rows = result[start : start + ROWS_AT_ONCE]
+            components.posterior_nodes(mixture.model, data, made, n_nodes, start, rows)
+
+        self._for_rows(some, n_rows)
+        return result
+
+    def score_samples(self, X: Any) -> Floats:
+        """Return the log posterior predictive density of each row, averaged over all draws.
+
+        Every draw is a mixture over its nodes, weighed by the urn, and over the unseen subtrees
+        below them, whose parameters are integrated out. Constants are included, so densities of
+        different models of the same data compare.
+        """
+        data, n_rows = self._new_data(X)
+        total, out = np.full(n_rows, -np.inf), np.empty(n_rows)
+        for position in range(len(self.draws_)):
+            mixture = self.draws_.mixture(position)
+            made = components.make_components(
+                mixture.model, mixture.table, mixture.theta, mixture.sticks
+            )
+            self._for_rows(partial(_log_densities, mixture.model, data, made, out), n_rows)
+            total = np.logaddexp(total, out)
+        return np.asarray(total - np.log(len(self.draws_)))
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return the mean of :meth:`score_samples` over the rows: nats per datum."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> npt.NDArray[Any]:
+        """Draw rows from the posterior predictive.
+
+        Each comes from a posterior draw chosen at random, and may come from a node that no datum
+        has visited.
+
+        Parameters
+        ----------
+        n_samples : int
+            How many rows.
+        random_state : int, RandomState or None
+            As everywhere in scikit-learn.
+        """
+        check_is_fitted(self, "draws_")
+        n_samples = check_whole_number("n_samples", n_samples, 1, MOST_DATA)
+        rng = check_random_state(random_state)
+        key = make_key(int(rng.randint(2**31 - 1)))
+        chosen = rng.randint(len(self.draws_), size=n_samples)
+        data = self._make_room(n_samples)
+        for position in np.unique(chosen):
+            mixture = self.draws_.mixture(int(position))
+            for n in np.flatnonzero(chosen == position):
+                components.draw_predictive(
+                    key, mixture.model, mixture.table, mixture.theta, mixture.sticks, data, int(n)
+                )
+        return self._decode(data)
+
+    def _new_data(self, X: Any) -> tuple[Any, int]:
+        check_is_fitted(self, "draws_")
+        values = self._read(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return self._encode(values)
+
+    def _for_rows(self, work: Callable[[int], None], n_rows: int) -> None:
+        """Call ``work`` with the first of every few rows, on several threads."""
+        starts = range(0, n_rows, ROWS_AT_ONCE)
+        if len(starts) == 1:
+            work(0)
+            return
+        with ThreadPoolExecutor(count_jobs(self.n_jobs)) as pool:
+            for _ in pool.map(work, starts):
+                pass
+
+
+def _log_densities(
+    model: Any, data: Any, made: components.Components, out: Floats, start: int
+) -> None:
+    components.log_densities(model, data, made, start, out[start : start + ROWS_AT_ONCE])

@@ -1,0 +1,137 @@
+"""The posterior sample, as users hold it: a lazy sequence of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from treestick.chain import Swept
+from treestick.inputs import InvalidType
+from treestick.moves.state import Floats, Sticks
+from treestick.prior.urn import urn_mass
+from treestick.store import DrawRecord, DrawStore
+from treestick.tree import Tree
+from treestick.tree.table import NodeTable, count_data, make_table, next_ordinal, place_child
+
+DescribeNodes = Callable[[Floats], Mapping[str, npt.ArrayLike]]
+"""Takes theta of all nodes; returns the parameters that users see."""
+
+
+class Mixture(NamedTuple):
+    """What prediction needs of a draw."""
+
+    table: NodeTable
+    theta: Floats
+    model: Any
+    sticks: Sticks
+
+
+def inferred(model: Any) -> list[str]:
+    """Return the names of a model's hyperparameters: the fields that have bounds."""
+    fields = model._fields
+    return [name for name in fields if f"{name}_low" in fields]
+
+
+def to_record(chain: int, swept: Swept) -> DrawRecord:
+    """Return what is stored of a chain after a sweep."""
+    state, scores, info = swept.state, swept.scores, swept.info
+    n_nodes = state.n_nodes
+    values = {name: getattr(state.model, name) for name in inferred(state.model)}
+    scalars = {
+        "alpha0": state.sticks.alpha0,
+        "decay": state.sticks.decay,
+        "gamma": state.sticks.gamma,
+        **{name: float(value) for name, value in values.items() if np.ndim(value) == 0},
+        "n_nodes": float(n_nodes),
+        "depth": float(state.table.depth[:n_nodes].max()),
+        "log_likelihood": scores.data,
+        "complete_data": scores.complete_data,
+        "lp": scores.joint,
+        "acceptance_rate": info.acceptance,
+        "tries": info.tries,
+    }
+    return DrawRecord(
+        parent=state.table.parent[:n_nodes],
+        assignments=state.assignments,
+        theta=state.theta,
+        scalars=scalars,
+        vectors={name: value for name, value in values.items() if np.ndim(value) == 1},
+        chain=chain,
+        sweep=swept.sweep,
+    )
+
+
+def to_mixture(record: DrawRecord, model: Any, sticks: Sticks) -> Mixture:
+    """Return a stored draw with its counts and hyperparameters.
+
+    ``model`` and ``sticks`` give what does not change from draw to draw.
+    """
+    table = make_table(record.parent.size)
+    for parent in record.parent[1:]:
+        place_child(table, parent, next_ordinal(table, parent))
+    count_data(table, record.assignments)
+    found: dict[str, Any] = {**record.scalars, **record.vectors}
+    return Mixture(
+        table,
+        record.theta,
+        model._replace(**{name: found[name] for name in inferred(model)}),
+        sticks._replace(**{name: found[name] for name in ("alpha0", "decay", "gamma")}),
+    )
+
+
+def to_tree(record: DrawRecord, mixture: Mixture, describe: DescribeNodes) -> Tree:
+    """Return a stored draw as users see it."""
+    sticks = mixture.sticks
+    mass = urn_mass(mixture.table, sticks.alpha0, sticks.decay, sticks.gamma)
+    return Tree(
+        record.parent,
+        record.assignments,
+        mass,
+        describe(record.theta),
+        record.scalars["complete_data"],
+    )
+
+
+class Draws(Sequence[Tree]):
+    """The posterior sample: all kept draws of all chains, one chain after the other.
+
+    A sequence of :class:`~treestick.Tree`, read from disk when asked for. ``chain[k]`` is the
+    chain that draw k comes from. ``len``, indices from either end, slices (lists of trees) and
+    loops work as usual.
+    """
+
+    def __init__(
+        self, store: DrawStore, model: Any, sticks: Sticks, describe: DescribeNodes
+    ) -> None:
+        self._store, self._model, self._sticks, self._describe = store, model, sticks, describe
+        counts = store.n_per_chain()
+        self.chain = np.repeat(np.arange(len(counts)), counts)
+
+    def __len__(self) -> int:
+        return int(self.chain.size)
+
+    def mixture(self, position: int) -> Mixture:
+        """Return what prediction needs of one draw."""
+        return to_mixture(self._store.read(position), self._model, self._sticks)
+
+    @overload
+    def __getitem__(self, position: int) -> Tree: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Tree]: ...
+    def __getitem__(self, position: int | slice) -> Tree | list[Tree]:
+        if isinstance(position, slice):
+            return [self[k] for k in range(*position.indices(len(self)))]
+        if not hasattr(position, "__index__"):
+            raise InvalidType(f"draws are numbered, not named: {position!r}")
+        number = position.__index__()
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"there is no draw {number}: there are {len(self)} draws")
+        record = self._store.read(number % len(self))
+        return to_tree(record, to_mixture(record, self._model, self._sticks), self._describe)
+
+    def __repr__(self) -> str:
+        n_chains = len(np.unique(self.chain))
+        return f"Draws: {len(self)} trees from {n_chains} chain{'s' * (n_chains != 1)}"

@@ -1,0 +1,502 @@
+"""Bits at every node: real vectors through the logistic, by Gaussian diffusion (paper, sec. 5).
+
+::
+
+    theta[root]  ~ N(root_mean, diag(root_variance))
+    theta[child] ~ N(theta[parent], diag(diffusion))
+    P(x_nd = 1)  = 1 / (1 + exp(-theta_d))            at the node of n
+
+``diffusion`` has independent uniform priors between bounds; equal bounds mean a fixed value.
+
+With s the sum of the bits of a node's data, their log likelihood is s * theta - n log(1 + e**theta)
+in each dimension: all updates work from these sums and cost O(nodes x dimensions).
+
+Deviation from the paper: its likelihood prints (1 + exp(theta))**(1 - x) where the exponent lacks
+its minus; the joint test fails with it.
+
+Data are packed, eight bits to a byte, the first in the lowest place. A node is prepared as a table
+of the sixteen sums that four bits can choose of its weights, so that the likelihood of 256 bits is
+64 additions.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treestick._jit import compiled
+from treestick.contract import NodeModel, register
+from treestick.diffusions import gaussian as diffusion_move
+from treestick.random import (
+    Key,
+    Purpose,
+    Stream,
+    exponential,
+    key_for,
+    normal,
+    open_stream,
+    reopen,
+    uniform,
+)
+from treestick.tree.table import NULL, NodeTable
+
+Floats = npt.NDArray[np.float64]
+
+LEAPFROG_STEPS = 25
+SLICE_SHARE = 0.1
+"""In this share of the sweeps the slice move follows the Hamiltonian one."""
+TARGET_ACCEPTANCE = 0.9
+FIRST_STEP, SHORTEST_STEP, LONGEST_STEP = 0.12, 0.005, 0.25
+"""Where ``step`` starts, and its limits. The leapfrog is unstable beyond 2; 25 steps of 1/8 are
+half a turn."""
+
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+class Bernoulli(NamedTuple):
+    """Hyperparameters of the Bernoulli model, and the step size that adapts."""
+
+    diffusion: Floats
+    diffusion_low: Floats
+    diffusion_high: Floats
+    root_mean: Floats
+    root_variance: Floats
+    step: float
+    """Mean leapfrog step, in units of each parameter's own scale."""
+
+
+class Bits(NamedTuple):
+    """Data of the Bernoulli model."""
+
+    packed: npt.NDArray[np.uint8]
+    """Shape (n_data, ceil(n_dimensions / 8)); spare bits are 0."""
+
+
+@compiled
+def widths(model: Bernoulli) -> tuple[int, int, int]:
+    """Theta: logits. Prepared: log P(all bits 0), 32 sums per byte. Statistics: sums of bits."""
+    n_dimensions = model.diffusion.size
+    return n_dimensions, 1 + 32 * ((n_dimensions + 7) // 8), n_dimensions
+
+
+@compiled
+def draw_hyperparameters(stream: Stream, model: Bernoulli) -> Bernoulli:
+    """Draw the diffusion from its prior."""
+    diffusion = np.empty(model.diffusion.size)
+    for d in range(diffusion.size):
+        low, high = model.diffusion_low[d], model.diffusion_high[d]
+        diffusion[d] = low + uniform(stream) * (high - low)
+    return _replace(model, diffusion, model.step)
+
+
+@compiled
+def _replace(model: Bernoulli, diffusion: Floats, step: float) -> Bernoulli:
+    return Bernoulli(
+        diffusion,
+        model.diffusion_low,
+        model.diffusion_high,
+        model.root_mean,
+        model.root_variance,
+        step,
+    )
+
+
+@compiled
+def draw_root(stream: Stream, model: Bernoulli, theta: Floats) -> None:
+    """Draw the logits of the root."""
+    diffusion_move.draw_root(stream, model.root_mean, model.root_variance, theta)
+
+
+@compiled
+def draw_child(stream: Stream, model: Bernoulli, parent: Floats, theta: Floats) -> None:
+    """Draw the logits of a child."""
+    diffusion_move.draw_child(stream, 1.0, model.diffusion, parent, theta)
+
+
+@compiled
+def softplus(x: float) -> float:
+    """Return log(1 + exp(x)) without overflow."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@compiled
+def logistic(x: float) -> float:
+    """Return 1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+@compiled
+def _tabulate(weights: Floats, none: float, prepared: Floats) -> None:
+    """Write log P(all bits 0) and, for each four dimensions, the sums of all sets of weights."""
+    prepared[0] = none
+    start = 1
+    for first in range(0, 4 * ((prepared.size - 1) // 16), 4):
+        prepared[start] = 0.0
+        for bit in range(4):
+            weight = weights[first + bit] if first + bit < weights.size else 0.0
+            half = 1 << bit
+            for j in range(half):
+                prepared[start + half + j] = prepared[start + j] + weight
+        start += 16
+
+
+@compiled
+def prepare(model: Bernoulli, theta: Floats, prepared: Floats) -> None:
+    """Tabulate the logits, which are the weights of the bits."""
+    none = 0.0
+    for d in range(theta.size):
+        none -= softplus(theta[d])
+    _tabulate(theta, none, prepared)
+
+
+@compiled
+def prepare_unseen(model: Bernoulli, theta: Floats, levels: int, prepared: Floats) -> None:
+    """Tabulate the logits of E[1 / (1 + exp(-t))], t ~ N(theta, levels * diffusion).
+
+    The expectation is per dimension, because dimensions are independent given ``theta``; Gauss and
+    Hermite's quadrature with 40 points.
+    """
+    weights = np.empty(theta.size)
+    none = 0.0
+    for d in range(theta.size):
+        spread = math.sqrt(levels * model.diffusion[d])
+        one, zero = 0.0, 0.0
+        for point in range(_POINTS.size):
+            t = theta[d] + spread * _POINTS[point]
+            small = math.exp(-abs(t))
+            large = _WEIGHTS[point] / (1.0 + small)  # of the likelier outcome
+            one += large if t > 0.0 else small * large
+            zero += small * large if t > 0.0 else large
+        weights[d] = math.log(one / zero)
+        none += math.log(zero)
+    _tabulate(weights, none, prepared)
+
+
+@compiled
+def log_likelihood(model: Bernoulli, data: Bits, n: int, prepared: Floats) -> float:
+    """Return the log probability of datum ``n``: two table entries per byte, two sums at once."""
+    packed = data.packed
+    low, high = 0.0, 0.0
+    start = 1
+    for byte in range(packed.shape[1]):
+        bits = np.int64(packed[n, byte])
+        low += prepared[start + (bits & 15)]
+        high += prepared[start + 16 + (bits >> 4)]
+        start += 32
+    return prepared[0] + (low + high)
+
+
+@compiled
+def add_statistics(model: Bernoulli, data: Bits, n: int, statistics: Floats) -> None:
+    """Add the bits of datum ``n``."""
+    for byte in range(statistics.size // 8):
+        bits = np.int64(data.packed[n, byte])
+        for bit in range(8):
+            statistics[8 * byte + bit] += (bits >> bit) & 1
+    for d in range(8 * (statistics.size // 8), statistics.size):
+        statistics[d] += (np.int64(data.packed[n, d // 8]) >> (d % 8)) & 1
+
+
+@compiled
+def log_likelihood_of_sums(
+    model: Bernoulli, theta: Floats, n_here: int, statistics: Floats
+) -> float:
+    """Return the log likelihood of the data at a node."""
+    total = 0.0
+    if n_here > 0:
+        for d in range(theta.size):
+            total += statistics[d] * theta[d] - n_here * softplus(theta[d])
+    return total
+
+
+@compiled
+def log_prior(model: Bernoulli, table: NodeTable, theta: Floats) -> float:
+    """Return the log density of all logits."""
+    return diffusion_move.log_density(
+        table, theta, model.root_mean, model.root_variance, 1.0, model.diffusion
+    )
+
+
+# -- parameters ----------------------------------------------------------------------------------
+
+
+@compiled
+def update_parameters(
+    key: Key,
+    model: Bernoulli,
+    table: NodeTable,
+    statistics: Floats,
+    theta: Floats,
+    adapting: bool,
+) -> tuple[Bernoulli, float]:
+    """Hamiltonian move on all logits; in a tenth of the sweeps a slice move follows.
+
+    Which sweeps these are is drawn from the key, so both are moves of their own.
+    """
+    curvature = _curvature(model, table, statistics, theta.shape[0])
+    acceptance = _hamiltonian_move(key, model, table, statistics, theta, curvature)
+    stream = open_stream(key_for(key, Purpose.DIMENSION, theta.shape[1]))
+    if uniform(stream) < SLICE_SHARE:
+        _slice_move(key, model, table, statistics, theta, curvature)
+    if adapting:
+        step = model.step * math.exp(0.2 * (acceptance - TARGET_ACCEPTANCE))
+        model = _replace(model, model.diffusion, min(max(step, SHORTEST_STEP), LONGEST_STEP))
+    return model, acceptance
+
+
+@compiled
+def _curvature(model: Bernoulli, table: NodeTable, statistics: Floats, n_nodes: int) -> Floats:
+    """Return the scale of the second derivative of -log p in each logit, free of the logits.
+
+    The prior gives 1 / diffusion for the step from the parent and for each step to a child (at the
+    root 1 / root_variance), the data n p (1 - p), where p is the share of ones among the node's
+    data, pulled to the middle by half a datum each way. No logit enters: a step size that depended
+    on what it moves would not leave the law invariant. It grows with n, so that acceptance does
+    not fall as data grow.
+    """
+    n_dimensions = statistics.shape[1]
+    curvature = np.zeros((n_nodes, n_dimensions))
+    for node in range(n_nodes):
+        parent = table.parent[node]
+        n_here = table.n_here[node]
+        for d in range(n_dimensions):
+            share = (statistics[node, d] + 0.5) / (n_here + 1.0)
+            curvature[node, d] += n_here * share * (1.0 - share)
+            if parent == NULL:
+                curvature[node, d] += 1.0 / model.root_variance[d]
+            else:
+                curvature[node, d] += 1.0 / model.diffusion[d]
+                curvature[parent, d] += 1.0 / model.diffusion[d]
+    return curvature
+
+
+@compiled
+def _energy(model: Bernoulli, table: NodeTable, statistics: Floats, theta: Floats) -> Floats:
+    """Return -log p of each dimension, up to a constant."""
+    n_nodes, n_dimensions = theta.shape
+    energy = np.zeros(n_dimensions)
+    for node in range(n_nodes):
+        parent = table.parent[node]
+        n_here = table.n_here[node]
+        for d in range(n_dimensions):
+            t = theta[node, d]
+            if parent == NULL:
+                away, variance = t - model.root_mean[d], model.root_variance[d]
+            else:
+                away, variance = t - theta[parent, d], model.diffusion[d]
+            energy[d] += 0.5 * away * away / variance
+            if n_here > 0:
+                energy[d] += n_here * softplus(t) - statistics[node, d] * t
+    return energy
+
+
+@compiled
+def _slope(
+    model: Bernoulli, table: NodeTable, statistics: Floats, theta: Floats, slope: Floats
+) -> None:
+    """Write the derivatives of -log p to ``slope``."""
+    n_nodes, n_dimensions = theta.shape
+    for node in range(n_nodes):
+        parent = table.parent[node]
+        n_here = table.n_here[node]
+        if n_here > 0:
+            for d in range(n_dimensions):
+                slope[node, d] = n_here * logistic(theta[node, d]) - statistics[node, d]
+        else:
+            slope[node] = 0.0
+        if parent == NULL:
+            for d in range(n_dimensions):
+                slope[node, d] += (theta[node, d] - model.root_mean[d]) / model.root_variance[d]
+        else:
+            for d in range(n_dimensions):
+                away = (theta[node, d] - theta[parent, d]) / model.diffusion[d]
+                slope[node, d] += away
+                slope[parent, d] -= away
+
+
+@compiled
+def _hamiltonian_move(
+    key: Key,
+    model: Bernoulli,
+    table: NodeTable,
+    statistics: Floats,
+    theta: Floats,
+    curvature: Floats,
+) -> float:
+    """Hamiltonian move (Neal 1993) with 25 leapfrog steps; return the share accepted.
+
+    Given everything else the dimensions are independent, each with one logit per node. So each
+    dimension is a move of its own: momenta of all nodes, a random step size, and one decision,
+
+        accept with min(1, exp(H(start) - H(end))),   H = -log p(theta) + sum p**2 / (2 curvature).
+
+    The curvature is the mass, so that a step is measured in units of each logit's own scale. The
+    leapfrog keeps volume and is its own reverse with the momenta negated, hence no other term.
+    """
+    n_nodes, n_dimensions = theta.shape
+    stream = open_stream(key)
+    momentum = np.empty((n_nodes, n_dimensions))
+    for node in range(n_nodes):
+        reopen(stream, key_for(key, Purpose.PARAMETERS, table.entity[node]))
+        for d in range(n_dimensions):
+            momentum[node, d] = math.sqrt(curvature[node, d]) * normal(stream)
+    step = np.empty(n_dimensions)
+    level = np.empty(n_dimensions)
+    for d in range(n_dimensions):
+        reopen(stream, key_for(key, Purpose.DIMENSION, d))
+        step[d] = model.step * (0.5 + uniform(stream))
+        level[d] = exponential(stream)
+
+    moved = theta.copy()
+    slope = np.empty((n_nodes, n_dimensions))
+    before = _energy(model, table, statistics, theta)
+    _add_kinetic(momentum, curvature, before)
+    _slope(model, table, statistics, theta, slope)
+    for count in range(LEAPFROG_STEPS):
+        for node in range(n_nodes):
+            for d in range(n_dimensions):
+                # Half a step of the momentum first and last, whole ones between.
+                kick = step[d] if count > 0 else 0.5 * step[d]
+                momentum[node, d] -= kick * slope[node, d]
+                moved[node, d] += step[d] * momentum[node, d] / curvature[node, d]
+        _slope(model, table, statistics, moved, slope)
+    for node in range(n_nodes):
+        for d in range(n_dimensions):
+            momentum[node, d] -= 0.5 * step[d] * slope[node, d]
+    after = _energy(model, table, statistics, moved)
+    _add_kinetic(momentum, curvature, after)
+
+    acceptance = 0.0
+    for d in range(n_dimensions):
+        change = after[d] - before[d]
+        if change < level[d]:  # false for nan, where a trajectory has left the range of floats
+            for node in range(n_nodes):
+                theta[node, d] = moved[node, d]
+            acceptance += 1.0
+    return acceptance / n_dimensions
+
+
+@compiled
+def _add_kinetic(momentum: Floats, curvature: Floats, energy: Floats) -> None:
+    for node in range(momentum.shape[0]):
+        for d in range(momentum.shape[1]):
+            energy[d] += 0.5 * momentum[node, d] * momentum[node, d] / curvature[node, d]
+
+
+@compiled
+def _slice_move(
+    key: Key,
+    model: Bernoulli,
+    table: NodeTable,
+    statistics: Floats,
+    theta: Floats,
+    curvature: Floats,
+) -> None:
+    """Slice move (Neal 2003, stepping out, shrinkage) on each logit in turn.
+
+    Given its neighbours, a logit t at a node with n data has, with P the sum of its prior
+    precisions and m the mean they pull it to,
+
+        log p(t) = s t - n log(1 + e**t) - P (t - m)**2 / 2.
+    """
+    n_nodes, n_dimensions = theta.shape
+    stream = open_stream(key)
+    precision = np.zeros((n_nodes, n_dimensions))
+    pull = np.zeros((n_nodes, n_dimensions))  # from the children; parents are added in their turn
+    for node in range(1, n_nodes):
+        for d in range(n_dimensions):
+            precision[table.parent[node], d] += 1.0 / model.diffusion[d]
+            pull[table.parent[node], d] += theta[node, d] / model.diffusion[d]
+    for node in range(n_nodes):
+        parent = table.parent[node]
+        n_here = table.n_here[node]
+        reopen(stream, key_for(key, Purpose.PARAMETERS_SLICE, table.entity[node]))
+        for d in range(n_dimensions):
+            if parent == NULL:
+                above, variance = model.root_mean[d], model.root_variance[d]
+            else:
+                above, variance = theta[parent, d], model.diffusion[d]
+            total = precision[node, d] + 1.0 / variance
+            linear = pull[node, d] + above / variance + statistics[node, d]
+            now = theta[node, d]
+            level = _log_conditional(now, linear, total, n_here) - exponential(stream)
+            width = 3.0 / math.sqrt(curvature[node, d])
+            left = now - width * uniform(stream)
+            right = left + width
+            while _log_conditional(left, linear, total, n_here) > level:
+                left -= width
+            while _log_conditional(right, linear, total, n_here) > level:
+                right += width
+            while True:
+                candidate = left + (right - left) * uniform(stream)
+                if _log_conditional(candidate, linear, total, n_here) >= level:
+                    theta[node, d] = candidate
+                    break
+                if candidate < now:
+                    left = candidate
+                else:
+                    right = candidate
+                if not left < right:
+                    break
+
+
+@compiled
+def _log_conditional(t: float, linear: float, precision: float, n_here: int) -> float:
+    return t * (linear - 0.5 * precision * t) - n_here * softplus(t)
+
+
+# -- hyperparameters and data ---------------------------------------------------------------------
+
+
+@compiled
+def update_hyperparameters(
+    key: Key, model: Bernoulli, table: NodeTable, statistics: Floats, theta: Floats
+) -> Bernoulli:
+    """Slice move on each dimension's diffusion."""
+    n_nodes, n_dimensions = theta.shape
+    stream = open_stream(key)
+    diffusion = np.empty(n_dimensions)
+    steps = diffusion_move.squared_steps(table, theta, 1.0)
+    for d in range(n_dimensions):
+        reopen(stream, key_for(key, Purpose.MODEL_HYPERPARAMETERS, d))
+        diffusion[d] = diffusion_move.draw_variance(
+            stream,
+            model.diffusion[d],
+            n_nodes - 1,
+            steps[d],
+            model.diffusion_low[d],
+            model.diffusion_high[d],
+        )
+    return _replace(model, diffusion, model.step)
+
+
+@compiled
+def simulate(stream: Stream, model: Bernoulli, theta: Floats, data: Bits, n: int) -> None:
+    """Write a datum drawn at ``theta``."""
+    data.packed[n] = 0
+    for d in range(theta.size):
+        if uniform(stream) < logistic(theta[d]):
+            data.packed[n, d // 8] |= np.uint8(1 << (d % 8))
+
+
+register(
+    NodeModel(
+        "bernoulli",
+        Bernoulli,
+        widths,
+        draw_hyperparameters,
+        draw_root,
+        draw_child,
+        prepare,
+        prepare_unseen,
+        log_likelihood,
+        add_statistics,
+        log_likelihood_of_sums,
+        log_prior,
+        update_parameters,
+        update_hyperparameters,
+        simulate,
+    )
+)

@@ -1,0 +1,303 @@
+"""Exact draws from the joint law of everything, for joint-distribution tests (Geweke 2004).
+
+The tree is drawn by throwing data at sticks that are broken as needed, in plain Python with NumPy's
+generator: an oracle that shares no code with the moves. A replication starts from such a draw,
+applies a move several times with the data redrawn in between, and must end in the law it began in.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from laws import p_same
+from treestick.models.bernoulli import Bernoulli, Bits
+from treestick.models.gaussian import Gaussian, Reals
+from treestick.moves.state import State, Sticks
+from treestick.moves.tasks import make_tasks, sum_statistics
+from treestick.random import Key, make_key
+from treestick.tree.table import count_data, make_table, place_child
+
+Rng = np.random.Generator
+Move = Callable[[Key, State, Any], State]
+
+N_DATA = 7
+N_DIMENSIONS = 2
+STICKS = Sticks(0.0, 0.5, 3.0, 0.0, 0.3, 0.9, 0.0, 0.5, 2.0)
+
+
+def _between(rng: Rng, low: Any, high: Any) -> Any:
+    return low + rng.random(np.shape(low)) * (high - low)
+
+
+def draw_sticks_parameters(rng: Rng, bounds: Sticks = STICKS) -> Sticks:
+    """Draw alpha0, decay and gamma from their priors."""
+    return bounds._replace(
+        alpha0=float(_between(rng, bounds.alpha0_low, bounds.alpha0_high)),
+        decay=float(_between(rng, bounds.decay_low, bounds.decay_high)),
+        gamma=float(_between(rng, bounds.gamma_low, bounds.gamma_high)),
+    )
+
+
+# -- models: priors and data, by NumPy -------------------------------------------------------------
+
+
+class Oracle:
+    """Draws a model's hyperparameters, parameters and data."""
+
+    def draw_model(self, rng: Rng) -> Any:
+        raise NotImplementedError
+
+    def draw_root(self, rng: Rng, model: Any) -> Any:
+        raise NotImplementedError
+
+    def draw_child(self, rng: Rng, model: Any, parent: Any) -> Any:
+        raise NotImplementedError
+
+    def draw_data(self, rng: Rng, model: Any, theta: Any) -> Any:
+        raise NotImplementedError
+
+    def values(self, data: Any) -> Any:
+        """Return the data as numbers."""
+        raise NotImplementedError
+
+    def extras(self, model: Any) -> dict[str, float]:
+        """Return hyperparameters to be compared."""
+        raise NotImplementedError
+
+
+class GaussianOracle(Oracle):
+    """The Gaussian model."""
+
+    def __init__(self, shared_noise: bool = False) -> None:
+        self.shared_noise = shared_noise
+
+    def draw_model(self, rng: Rng) -> Gaussian:
+        one = np.ones(N_DIMENSIONS)
+        noise = _between(rng, 0.2 * one, 1.5 * one)
+        return Gaussian(
+            float(_between(rng, 0.3, 1.1)), 0.3, 1.1,
+            _between(rng, 0.2 * one, 2.0 * one), 0.2 * one, 2.0 * one,
+            noise[0] * one if self.shared_noise else noise, 0.2 * one, 1.5 * one,
+            self.shared_noise, 2.0 * one, 0.5,
+        )  # fmt: skip
+
+    def draw_root(self, rng: Rng, model: Gaussian) -> Any:
+        return np.sqrt(model.root_variance) * rng.normal(size=N_DIMENSIONS)
+
+    def draw_child(self, rng: Rng, model: Gaussian, parent: Any) -> Any:
+        return model.persistence * parent + np.sqrt(model.diffusion) * rng.normal(size=N_DIMENSIONS)
+
+    def draw_data(self, rng: Rng, model: Gaussian, theta: Any) -> Reals:
+        return Reals(theta + np.sqrt(model.noise) * rng.normal(size=theta.shape))
+
+    def values(self, data: Reals) -> Any:
+        return data.values
+
+    def extras(self, model: Gaussian) -> dict[str, float]:
+        return {
+            "persistence": model.persistence,
+            "diffusion": float(model.diffusion[0]),
+            "noise": float(model.noise[1]),
+        }
+
+
+class BernoulliOracle(Oracle):
+    """The Bernoulli model."""
+
+    def draw_model(self, rng: Rng) -> Bernoulli:
+        one = np.ones(N_DIMENSIONS)
+        diffusion = _between(rng, 0.2 * one, 2.0 * one)
+        return Bernoulli(diffusion, 0.2 * one, 2.0 * one, 0.5 * one, 2.0 * one, 0.12)
+
+    def draw_root(self, rng: Rng, model: Bernoulli) -> Any:
+        return model.root_mean + np.sqrt(model.root_variance) * rng.normal(size=N_DIMENSIONS)
+
+    def draw_child(self, rng: Rng, model: Bernoulli, parent: Any) -> Any:
+        return parent + np.sqrt(model.diffusion) * rng.normal(size=N_DIMENSIONS)
+
+    def draw_data(self, rng: Rng, model: Bernoulli, theta: Any) -> Bits:
+        bits = rng.random(theta.shape) < 1 / (1 + np.exp(-theta))
+        return Bits(np.packbits(bits, axis=1, bitorder="little"))
+
+    def values(self, data: Bits) -> Any:
+        return np.unpackbits(data.packed, axis=1, bitorder="little")[:, :N_DIMENSIONS]
+
+    def extras(self, model: Bernoulli) -> dict[str, float]:
+        return {"diffusion": float(model.diffusion[0]), "diffusion_1": float(model.diffusion[1])}
+
+
+# -- the joint draw --------------------------------------------------------------------------------
+
+
+class _Node:
+    def __init__(self, rng: Rng, sticks: Sticks, parent: "_Node | None", ordinal: int) -> None:
+        self.parent, self.ordinal = parent, ordinal
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.nu = rng.beta(1.0, sticks.alpha0 * sticks.decay**self.depth)
+        self.psi = 1.0 if parent is None else rng.beta(1.0, sticks.gamma)
+        self.children: list[_Node] = []
+        self.n_through = 0
+
+
+def _throw(rng: Rng, sticks: Sticks, root: _Node) -> _Node:
+    node = root
+    while True:
+        node.n_through += 1
+        if rng.random() < node.nu:
+            return node
+        position = 0
+        while True:
+            if position == len(node.children):
+                node.children.append(_Node(rng, sticks, node, position))
+            if rng.random() < node.children[position].psi:
+                break
+            position += 1
+        node = node.children[position]
+
+
+def draw_joint(rng: Rng, oracle: Oracle, n_data: int = N_DATA) -> tuple[State, Any]:
+    """Draw hyperparameters, sticks, tree, parameters and data; return the state and the data."""
+    sticks, model = draw_sticks_parameters(rng), oracle.draw_model(rng)
+    root = _Node(rng, sticks, None, 0)
+    places = [_throw(rng, sticks, root) for _ in range(n_data)]
+    hull: list[_Node] = []
+    others: list[_Node] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        hull.append(node)
+        with_data = [child for child in node.children if child.n_through]
+        last = with_data[-1].ordinal if with_data else -1
+        others += [c for c in node.children if not c.n_through and c.ordinal < last]
+        stack += reversed(with_data)
+    table = make_table(len(hull) + len(others))
+    row = {id(node): k for k, node in enumerate(hull + others)}
+    for node in hull + others:
+        if node.parent is not None:
+            place_child(table, row[id(node.parent)], node.ordinal)
+    table.psi[:] = [node.psi for node in hull + others]
+    table.nu[: len(hull)] = [node.nu for node in hull]
+    table.entity[:] = rng.integers(2**63, size=len(row))
+    theta = np.empty((len(hull), N_DIMENSIONS))
+    theta[0] = oracle.draw_root(rng, model)
+    for k in range(1, len(hull)):
+        theta[k] = oracle.draw_child(rng, model, theta[table.parent[k]])
+    assignments = np.array([row[id(node)] for node in places], dtype=np.int64)
+    count_data(table, assignments)
+    state = State(table, assignments, theta, np.empty((0, 0)), model, sticks)
+    return with_data_redrawn(rng, oracle, state)
+
+
+def with_data_redrawn(rng: Rng, oracle: Oracle, state: State) -> tuple[State, Any]:
+    """Redraw the data given everything else."""
+    data = oracle.draw_data(rng, state.model, state.theta[state.assignments])
+    return sum_statistics(state, data, make_tasks(state.assignments.size)), data
+
+
+# -- what is compared ------------------------------------------------------------------------------
+
+
+def summary(oracle: Oracle, state: State, data: Any, with_sticks: bool) -> dict[str, float]:
+    """Return statistics of everything together that do not depend on labels of nodes."""
+    table, where, n_nodes = state.table, state.assignments, state.n_nodes
+    depth = table.depth[:n_nodes]
+    first = state.theta[where[0]]
+    x = oracle.values(data)
+    above, node = set(), int(where[1])
+    while node != -1:
+        above.add(node)
+        node = int(table.parent[node])
+    of_root = [k for k in range(1, n_nodes) if table.parent[k] == 0]
+    result = {
+        "nodes": n_nodes,
+        "depth": int(depth.max()),
+        "at_root": int(table.n_here[0]),
+        "same": int(where[0] == where[1]),
+        "above": int(where[0]) in above and where[0] != where[1],
+        "children": len(of_root),
+        "root": float(state.theta[0, 0]),
+        "theta": float(first[0]),
+        "theta_squared": float(first[1] ** 2),
+        "x_theta": float(np.sum((x[0] - 0.3) * first)),
+        "x_other": float(np.sum((x[0] - 0.3) * state.theta[where[1]])),
+        "sum_x_squared": float(np.sum(x[:, 0])) * float(first[0]),
+        "step": float(np.sum((first - state.theta[max(int(table.parent[where[0]]), 0)]) ** 2)),
+        "alpha0": state.sticks.alpha0,
+        "decay": state.sticks.decay,
+        "gamma": state.sticks.gamma,
+        "alpha0_depth": state.sticks.alpha0 * float(depth[where].mean()),
+        "decay_depth": state.sticks.decay * int(depth.max()),
+        "gamma_children": state.sticks.gamma * len(of_root),
+        **oracle.extras(state.model),
+    }
+    for name, value in oracle.extras(state.model).items():
+        result[f"{name}_step"] = value * result["step"]
+        result[f"{name}_spread"] = value * float(np.sum((x[0] - first) ** 2))
+    if with_sticks:
+        n_through = table.n_here + table.n_below
+        psi = [table.psi[k] for k in of_root]
+        result |= {
+            "nu": float(table.nu[0]),
+            "nu_here": float(table.nu[0]) * int(table.n_here[0]),
+            "nu_first": float(table.nu[where[0]]),
+            "log_psi": math.fsum(math.log(p) for p in psi),
+            "psi_through": math.fsum(table.psi[k] * n_through[k] for k in of_root),
+            "psi_here": math.fsum(table.psi[k] * table.n_here[k] for k in of_root),
+            "ordinals": int(sum(table.ordinal[k] for k in of_root)),
+            "ordinal_through": int(sum(table.ordinal[k] * n_through[k] for k in of_root)),
+            "first_through": int(n_through[int(table.first_child[0])]) if of_root else -1,
+            "gamma_psi": state.sticks.gamma * math.fsum(psi),
+        }
+    return result
+
+
+Sample = dict[str, npt.NDArray[np.float64]]
+
+
+def _gathered(summaries: list[dict[str, float]]) -> Sample:
+    return {name: np.array([s[name] for s in summaries], dtype=float) for name in summaries[0]}
+
+
+def fresh_sample(seed: int, oracle: Oracle, n: int, with_sticks: bool = True) -> Sample:
+    """Summaries of exact draws."""
+    rng = np.random.default_rng(seed)
+    drawn = (draw_joint(rng, oracle) for _ in range(n))
+    return _gathered([summary(oracle, *pair, with_sticks) for pair in drawn])
+
+
+def moved_sample(
+    seed: int, oracle: Oracle, move: Move, n: int, with_sticks: bool, n_times: int = 4
+) -> Sample:
+    """Summaries of exact draws to which the move was applied, data redrawn before each time."""
+    rng = np.random.default_rng(seed)
+    summaries = []
+    for replication in range(n):
+        state, data = draw_joint(rng, oracle)
+        for time in range(n_times):
+            key = make_key(seed, replication, time + 1)
+            state = move(key, state, data)
+            state, data = with_data_redrawn(rng, oracle, state)
+        summaries.append(summary(oracle, state, data, with_sticks))
+    return _gathered(summaries)
+
+
+def p_values(first: Sample, second: Sample) -> dict[str, float]:
+    """p-value of each statistic: chi-square for whole numbers, Kolmogorov and Smirnov for others.
+
+    Statistics that only one of the samples has are left out.
+    """
+    result = {}
+    for name in first.keys() & second.keys():
+        a, b = first[name], second[name]
+        whole = np.all(a == np.round(a)) and np.all(b == np.round(b))
+        result[name] = p_same(a, b) if whole else float(stats.ks_2samp(a, b).pvalue)
+    return result
+
+
+def smallest(first: Sample, second: Sample) -> tuple[float, str]:
+    """Return the smallest p-value, and of what."""
+    return min((p, name) for name, p in p_values(first, second).items())
