@@ -24,9 +24,11 @@ from treestick.tree.table import count_data, make_table, place_child
 Rng = np.random.Generator
 Move = Callable[[Key, State, Any], State]
 
+STEP = 1.2
+"""Leapfrog step of the Hamiltonian move: long, so that half of its proposals are rejected."""
 N_DATA = 7
 N_DIMENSIONS = 2
-STICKS = Sticks(0.0, 0.5, 3.0, 0.0, 0.3, 0.9, 0.0, 0.5, 2.0)
+STICKS = Sticks(0.0, 0.5, 4.0, 0.0, 0.1, 0.8, 0.0, 0.5, 2.0)
 
 
 def _between(rng: Rng, low: Any, high: Any) -> Any:
@@ -101,7 +103,9 @@ class GaussianOracle(Oracle):
         return {
             "persistence": model.persistence,
             "diffusion": float(model.diffusion[0]),
-            "noise": float(model.noise[1]),
+            "diffusion_1": float(model.diffusion[1]),
+            "noise": float(model.noise[0]),
+            "noise_1": float(model.noise[1]),
         }
 
 
@@ -111,7 +115,7 @@ class BernoulliOracle(Oracle):
     def draw_model(self, rng: Rng) -> Bernoulli:
         one = np.ones(N_DIMENSIONS)
         diffusion = _between(rng, 0.2 * one, 2.0 * one)
-        return Bernoulli(diffusion, 0.2 * one, 2.0 * one, 0.5 * one, 2.0 * one, 0.12)
+        return Bernoulli(diffusion, 0.2 * one, 2.0 * one, 0.5 * one, 2.0 * one, STEP)
 
     def draw_root(self, rng: Rng, model: Bernoulli) -> Any:
         return model.root_mean + np.sqrt(model.root_variance) * rng.normal(size=N_DIMENSIONS)
@@ -220,11 +224,12 @@ def summary(oracle: Oracle, state: State, data: Any, with_sticks: bool) -> dict[
         "above": int(where[0]) in above and where[0] != where[1],
         "children": len(of_root),
         "root": float(state.theta[0, 0]),
+        "root_1": float(state.theta[0, 1]),
         "theta": float(first[0]),
         "theta_squared": float(first[1] ** 2),
         "x_theta": float(np.sum((x[0] - 0.3) * first)),
         "x_other": float(np.sum((x[0] - 0.3) * state.theta[where[1]])),
-        "sum_x_squared": float(np.sum(x[:, 0])) * float(first[0]),
+        "sum_x_theta": float(np.sum(x[:, 0])) * float(first[0]),
         "step": float(np.sum((first - state.theta[max(int(table.parent[where[0]]), 0)]) ** 2)),
         "alpha0": state.sticks.alpha0,
         "decay": state.sticks.decay,
@@ -240,12 +245,22 @@ def summary(oracle: Oracle, state: State, data: Any, with_sticks: bool) -> dict[
     if with_sticks:
         n_through = table.n_here + table.n_below
         psi = [table.psi[k] for k in of_root]
+        phi, rest, child = np.zeros(table.psi.size), 1.0, int(table.first_child[0])
+        while child != -1:
+            phi[child], rest = rest * table.psi[child], rest * (1.0 - table.psi[child])
+            child = int(table.next_sibling[child])
         result |= {
             "nu": float(table.nu[0]),
             "nu_here": float(table.nu[0]) * int(table.n_here[0]),
             "nu_first": float(table.nu[where[0]]),
+            "nu_above": float(table.nu[max(int(table.parent[where[0]]), 0)]),
+            "psi_first": float(table.psi[where[0]]),
+            "ordinal_first": int(table.ordinal[where[0]]),
             "log_psi": math.fsum(math.log(p) for p in psi),
             "psi_through": math.fsum(table.psi[k] * n_through[k] for k in of_root),
+            "phi_through": math.fsum(phi[k] * n_through[k] for k in of_root),
+            "phi_squared": math.fsum(phi**2),
+            "phi_rest": rest,
             "psi_here": math.fsum(table.psi[k] * table.n_here[k] for k in of_root),
             "ordinals": int(sum(table.ordinal[k] for k in of_root)),
             "ordinal_through": int(sum(table.ordinal[k] * n_through[k] for k in of_root)),
@@ -272,15 +287,20 @@ def fresh_sample(seed: int, oracle: Oracle, n: int, with_sticks: bool = True) ->
 def moved_sample(
     seed: int, oracle: Oracle, move: Move, n: int, with_sticks: bool, n_times: int = 4
 ) -> Sample:
-    """Summaries of exact draws to which the move was applied, data redrawn before each time."""
+    """Summaries of exact draws to which the move was applied, data redrawn in between.
+
+    Not after the last time: data that were redrawn would fit any parameters.
+    """
     rng = np.random.default_rng(seed)
     summaries = []
     for replication in range(n):
         state, data = draw_joint(rng, oracle)
         for time in range(n_times):
-            key = make_key(seed, replication, time + 1)
-            state = move(key, state, data)
-            state, data = with_data_redrawn(rng, oracle, state)
+            if time > 0:
+                state, data = with_data_redrawn(rng, oracle, state)
+            state = move(make_key(seed, replication, time + 1), state, data)
+        size = int(state.table.size[0])
+        assert np.unique(state.table.entity[:size]).size == size
         summaries.append(summary(oracle, state, data, with_sticks))
     return _gathered(summaries)
 

@@ -59,9 +59,10 @@ def compiled(function: F) -> F:
     Division by zero gives inf or nan, as in NumPy, and the order of floating-point operations is
     kept as written, because bits decide draws.
 
-    Two kinds of functions are compiled but not cached: those from outside the package (a user's
-    own, or one that a test makes), because their sources are not in the digest, and closures,
-    because what they close over is not.
+    Some functions are compiled but not cached: those from outside the package (a user's own, or one
+    that a test makes), because their sources are not in the digest; closures, because what they
+    close over is not; and those called with a named tuple whose class is from outside, because by
+    its type they may have been given functions from there (see :mod:`treestick.contract`).
     """
     dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=False)(function)
     is_ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE)
@@ -200,6 +201,15 @@ def _remove_unused(base: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def _is_ours(argument: Any) -> bool:
+    """Say whether all named tuples in a Numba type, at any level, are of classes of the package."""
+    made_by = getattr(argument, "instance_class", None)
+    if made_by is not None and made_by.__module__.partition(".")[0] != PACKAGE.name:
+        return False
+    within = argument.types if hasattr(argument, "types") else ()
+    return all(_is_ours(part) for part in within)
+
+
 class SignatureCache(_Cache):  # type: ignore[misc]
     """Numba's cache interface over one file per compiled signature (rule 4)."""
 
@@ -235,6 +245,8 @@ class SignatureCache(_Cache):  # type: ignore[misc]
     def _path(self, signature: Any, codegen: Any) -> Path | None:
         # No sources are found where the package is inside a zip file.
         if not self._enabled or not STAMPS_AT_IMPORT or source_stamps() != STAMPS_AT_IMPORT:
+            return None
+        if not all(_is_ours(argument) for argument in getattr(signature, "args", signature)):
             return None
         folder = cache_folder()
         if folder is None:

@@ -51,7 +51,18 @@ _models: dict[type, NodeModel] = {}
 
 
 def register(model: NodeModel) -> None:
-    """Make a model known to the moves."""
+    """Make a model known to the moves.
+
+    Numba tells named tuples apart by the name of their class alone when it looks for compiled code.
+    So a class whose name another one has (a model of the user, a notebook's cell that ran twice)
+    gets a number behind its name.
+    """
+    name = model.parameters.__name__
+    taken = {other.__name__ for other in _models if other is not model.parameters}
+    count = 2
+    while model.parameters.__name__ in taken:
+        model.parameters.__name__ = f"{name}_{count}"
+        count += 1
     _models[model.parameters] = model
 
 

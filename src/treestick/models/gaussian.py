@@ -10,6 +10,8 @@ in coordinates where the root's prior mean is 0. Everything is diagonal, so dime
 given ``persistence``. ``theta`` is the mean. ``diffusion``, ``noise`` and ``persistence`` have
 uniform priors between bounds; equal bounds mean a fixed value. With ``shared_noise`` all dimensions
 have one noise (what a rotation of the data leaves as it is).
+
+Sums of squares are taken around 0: data should be of about unit scale, or digits are lost.
 """
 
 import math

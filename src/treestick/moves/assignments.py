@@ -13,8 +13,9 @@ sweep's key, looked up when needed, the same for every datum and every thread. T
 depth or number of children.
 
 Rule 1. When a node of the hull is rejected, its whole segment is: the likelihood does not change
-along it. Reached from any point that can still be accepted, the same side is cut away, so the move
-remains reversible.
+along it. What is left of the segment would lie at the end of the part in question, and to hit it
+again would change nothing outside it; so only steps without effect are saved, and the move is
+Neal's shrinkage all the same.
 Rule 2. When the 53 bits of u are used up, because the part in question or the part of an
 unseen node is shorter than they resolve, the datum stays where it is.
 Rule 3. Given the tree, data are independent. Threads keep what they look up in tables of their own;
@@ -193,8 +194,9 @@ def _assign(
         level = contract.log_likelihood(model, data, n, prepared[now]) - exponential(stream)
         low, high = 0.0, 1.0
         node = now
+        tries = 0
         while True:
-            n_tried += 1
+            tries += 1
             u = low + (high - low) * uniform_open(stream)
             if not low < u < high:  # rule 2
                 break
@@ -226,6 +228,7 @@ def _assign(
                 else:
                     high = u
         rows[n - start] = node
+        n_tried += tries
         n += 1
     return n, n_tried
 

@@ -6,6 +6,10 @@ from treestick._jit import compiled
 from treestick.random import Key, child_entity
 from treestick.tree.table import NULL, NodeTable, place_child, with_room
 
+REPRESENTED = 1 << 62
+"""Keeps the entities of these children apart from those of children that are looked up later in the
+same sweep, whatever their ordinals."""
+
 
 @compiled
 def hull_of(table: NodeTable, n_nodes: int) -> NodeTable:
@@ -45,6 +49,6 @@ def append_stick(key: Key, table: NodeTable, node: int, ordinal: int, psi: float
     """Add a child without data at the end of the list, and return the table."""
     table = with_room(table)
     child = place_child(table, node, ordinal)
-    table.entity[child] = child_entity(key, table.entity[node], ordinal)
+    table.entity[child] = child_entity(key, table.entity[node], ordinal + REPRESENTED)
     table.psi[child] = psi
     return table

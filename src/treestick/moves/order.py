@@ -22,6 +22,8 @@ from treestick.moves.state import State, Sticks
 from treestick.random import Key, Purpose, beta, key_for, open_stream, reopen, uniform
 from treestick.tree.table import NULL, NodeTable
 
+TINY = 1e-300
+
 
 def move_order(key: Key, state: State) -> State:
     """Permute the children of every node; return the state with a new table."""
@@ -64,7 +66,7 @@ def _permute_all(key: Key, table: NodeTable, sticks: Sticks, n_nodes: int) -> No
             chosen, j = NULL, 0
             while True:
                 if j == n_known:
-                    if rest == 0.0:  # nothing lies beyond: rounding has let the dart pass the end
+                    if rest < TINY:  # nothing lies beyond: rounding has let the dart pass the end
                         break
                     if n_known == weights.size:
                         weights = np.append(weights, np.zeros(n_known))
@@ -79,11 +81,19 @@ def _permute_all(key: Key, table: NodeTable, sticks: Sticks, n_nodes: int) -> No
                     if dart < 0.0:
                         break
                 j += 1
+            if chosen == NULL:
+                # An earlier psi was rounded to 1, which leaves nothing to those that still wait.
+                # The next redraw of the lengths repairs it.
+                chosen = 0
+                while rows[chosen] == NULL:
+                    chosen += 1
+                total = 1.0
             psi = min(weights[chosen] / total, 1.0)
             if rows[chosen] == NULL:
                 permuted = append_stick(key, permuted, node, ordinal, psi)
             else:
                 append_child(permuted, node, rows[chosen], ordinal, psi)
+                rows[chosen] = NULL
                 n_waiting -= 1
             weights[chosen] = 0.0
             ordinal += 1

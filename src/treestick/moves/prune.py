@@ -20,6 +20,7 @@ def move_prune(state: State) -> State:
     """
     rows, n_nodes = _represented(state.table, state.assignments)
     table, new_row = take(state.table, rows)
+    table.nu[n_nodes:] = np.nan  # of nodes that have lost their data: looked up anew
     return state._replace(
         table=table, assignments=new_row[state.assignments], theta=state.theta[rows[:n_nodes]]
     )
