@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special, stats
 
 from laws import p_same
 from treestick.models.bernoulli import Bernoulli, Bits
@@ -24,8 +24,9 @@ from treestick.tree.table import count_data, make_table, place_child
 Rng = np.random.Generator
 Move = Callable[[Key, State, Any], State]
 
-STEP = 1.2
-"""Leapfrog step of the Hamiltonian move: long, so that half of its proposals are rejected."""
+STEP = 0.9
+"""Leapfrog step of the Hamiltonian move: long, so that a good part of its
+proposals is rejected, but not so long that it is unstable."""
 N_DATA = 7
 N_DIMENSIONS = 2
 STICKS = Sticks(0.0, 0.5, 4.0, 0.0, 0.1, 0.8, 0.0, 0.5, 2.0)
@@ -124,7 +125,7 @@ class BernoulliOracle(Oracle):
         return parent + np.sqrt(model.diffusion) * rng.normal(size=N_DIMENSIONS)
 
     def draw_data(self, rng: Rng, model: Bernoulli, theta: Any) -> Bits:
-        bits = rng.random(theta.shape) < 1 / (1 + np.exp(-theta))
+        bits = rng.random(theta.shape) < special.expit(theta)
         return Bits(np.packbits(bits, axis=1, bitorder="little"))
 
     def values(self, data: Bits) -> Any:
