@@ -73,14 +73,16 @@ def test_threads_change_nothing(make: Any, schedule: str) -> None:
     assert alone[-1].state.n_nodes > 3
 
 
+@pytest.mark.parametrize("most_bytes", [300, 2**25])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_how_data_are_cut_into_tasks_changes_nothing(
-    schedule: str, monkeypatch: pytest.MonkeyPatch
+    schedule: str, most_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither do tasks, nor the room that a task begins with for what it looks up."""
+    """Neither do tasks, nor how much of what they look up they have room for."""
     model, data = gaussian(400, 3)
     whole = run(model, data, 25, schedule)
     monkeypatch.setattr(assignments, "ROOM", 1)
+    monkeypatch.setattr(assignments, "MOST_BYTES", most_bytes)
     move = assignments.move_assignments
 
     def in_pieces(key: Any, state: State, data: Any, given: Any, run: Any = map) -> Any:

@@ -55,8 +55,13 @@ def register(model: NodeModel) -> None:
 
     Numba tells named tuples apart by the name of their class alone when it looks for compiled code.
     So a class whose name another one has (a model of the user, a notebook's cell that ran twice)
-    gets a number behind its name.
+    gets a number behind its name. A class has one set of functions for good, for what is compiled
+    stays compiled: to change them, define the class again.
     """
+    if _models.get(model.parameters, model) != model:
+        raise ValueError(
+            f"{model.parameters.__name__} is registered with other functions; define the class anew"
+        )
     name = model.parameters.__name__
     taken = {other.__name__ for other in _models if other is not model.parameters}
     count = 2
@@ -114,7 +119,7 @@ def draw_root(stream: Any, model: Any, theta: Any) -> None:
 
 @_stands_for_the_models
 def draw_child(stream: Any, model: Any, parent: Any, theta: Any) -> None:
-    """Write a draw from T(. <- parent) into ``theta``."""
+    """Write a draw from T(. <- parent) into ``theta``, which is another array than ``parent``."""
 
 
 @_stands_for_the_models

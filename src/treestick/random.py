@@ -266,6 +266,17 @@ def normal(stream: Stream) -> float:
 
 
 @compiled
+def fill_normals(stream: Stream, out: npt.NDArray[np.float64]) -> None:
+    """Fill ``out`` with draws from N(0, 1): Box and Muller's both, at half the price of one."""
+    for k in range(0, out.size, 2):
+        radius = math.sqrt(-2.0 * math.log(uniform_open(stream)))
+        angle = 2.0 * math.pi * uniform(stream)
+        out[k] = radius * math.cos(angle)
+        if k + 1 < out.size:
+            out[k + 1] = radius * math.sin(angle)
+
+
+@compiled
 def log_gamma(stream: Stream, shape: float) -> float:
     """Draw the logarithm of a Gamma(shape, 1) variate; -inf if shape is 0.
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.random import Stream, exponential, normal, uniform
+from treestick.random import Stream, exponential, fill_normals, uniform
 from treestick.tree.table import NodeTable
 
 Floats = npt.NDArray[np.float64]
@@ -24,8 +24,9 @@ Floats = npt.NDArray[np.float64]
 @compiled
 def draw_root(stream: Stream, mean: Floats, variance: Floats, theta: Floats) -> None:
     """Write a draw of the root's parameters into ``theta``."""
+    fill_normals(stream, theta)
     for d in range(theta.size):
-        theta[d] = mean[d] + math.sqrt(variance[d]) * normal(stream)
+        theta[d] = mean[d] + math.sqrt(variance[d]) * theta[d]
 
 
 @compiled
@@ -33,8 +34,9 @@ def draw_child(
     stream: Stream, persistence: float, diffusion: Floats, parent: Floats, theta: Floats
 ) -> None:
     """Write a draw of the parameters of a child of ``parent`` into ``theta``."""
+    fill_normals(stream, theta)
     for d in range(theta.size):
-        theta[d] = persistence * parent[d] + math.sqrt(diffusion[d]) * normal(stream)
+        theta[d] = persistence * parent[d] + math.sqrt(diffusion[d]) * theta[d]
 
 
 @compiled

@@ -18,8 +18,9 @@ again would change nothing outside it; so only steps without effect are saved, a
 Neal's shrinkage all the same.
 Rule 2. When the 53 bits of u are used up, because the part in question or the part of an
 unseen node is shorter than they resolve, the datum stays where it is.
-Rule 3. Given the tree, data are independent. Threads keep what they look up in tables of their own;
-what they found is joined by the nodes' places in the tree, never in the order of discovery.
+Rule 3. Given the tree, data are independent. Threads keep what they look up in tables of their own,
+and may forget it; what they found is joined by the nodes' places in the tree, never in the order of
+discovery.
 
 Deviation from the paper: FIND-NODE's loop prints the opposite test (new sticks are drawn while u
 *exceeds* the covered length).
@@ -30,6 +31,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from treestick import contract
 from treestick._jit import compiled
@@ -54,31 +56,52 @@ from treestick.tree.table import NULL, NodeTable, grow, next_ordinal, place_chil
 
 RESOLUTION = 2.0**-53
 ROOM = 64
+"""Rows and slots for unseen nodes, to begin with."""
 FULL, UNRESOLVED = -2, -3
 """Instead of a row: the table has no room; the bits of u do not decide."""
-DRAWN, READY = 1, 2
+MOST_BYTES = 2**26
+"""What one thread keeps of the unseen tree; more is forgotten, and looked up again if needed."""
 
 
 class Unseen(NamedTuple):
-    """What one thread has looked up of the unseen tree: a memory, nothing that anyone depends on.
-
-    ``table`` starts with the rows of the state's table. Rows of ``theta`` and ``prepared`` belong
-    to its rows from the end of the hull on.
-    """
+    """What one thread has looked up of the unseen tree: a memory that nobody depends on."""
 
     table: NodeTable
+    """The rows of the state's table, and behind them those of unseen nodes."""
+    slot: Integers
+    """Where ``theta`` and ``prepared`` of each row are, or NULL if they were not looked up."""
+    n_slots: Integers
+    """One number: how many slots are in use."""
     theta: Floats
     prepared: Floats
-    is_known: Integers
-    """DRAWN where ``theta`` has been looked up, READY where ``prepared`` has been, too."""
+    is_prepared: npt.NDArray[np.bool_]
+
+
+class NewNodes(NamedTuple):
+    """Nodes that data have come to, with the sticks before them: parents first.
+
+    ``parent`` is a row of the state's table or, from its size on, counts these nodes.
+    """
+
+    row: Integers
+    """Row in the state's table, or NULL where the node is new to it."""
+    parent: Integers
+    ordinal: Integers
+    entity: npt.NDArray[np.uint64]
+    psi: Floats
+    nu: Floats
+    theta: Floats
+    """nan where only the psi-stick is needed."""
 
 
 class Found(NamedTuple):
-    """Where the data of some rows have gone: rows of ``unseen.table``."""
+    """Where some data have gone."""
 
-    start: int
+    data: Integers
+    """Their numbers."""
     rows: Integers
-    unseen: Unseen
+    """Rows of the state's table or, from its size on, of ``nodes``."""
+    nodes: NewNodes
     n_tried: int
 
 
@@ -103,59 +126,77 @@ def move_assignments(
     _, prepared_width, _ = contract.widths(state.model)
     prepared = np.empty((state.n_nodes, prepared_width))
     _prepare_all(state.model, state.theta, prepared)
-    cut = unit_interval.cut(state.table, state.n_nodes)
+    n_nodes, n_before = state.n_nodes, int(state.table.size[0])
+    cut = unit_interval.cut(state.table, n_nodes)
+    small = np.min_scalar_type(n_nodes)  # sorts fastest
 
-    def assign(task: Task) -> Found:
+    idle: list[Unseen] = []  # handed on from task to task
+
+    def assign(task: Task) -> list[Found]:
         start, stop = task
-        unseen = _nothing_seen(state, prepared_width)
-        rows = np.empty(stop - start, dtype=np.int64)
-        n, n_tried = start, 0
+        # Data of one node one after the other: they ask the same nodes, which stay in the cache.
+        order = start + np.argsort(state.assignments[start:stop].astype(small), kind="stable")
+        unseen = idle.pop() if idle else _nothing_seen(state, prepared_width)
+        rows = np.empty(order.size, dtype=np.int64)
+        found = []
+        first = done = 0
+        n_tried = 0
         while True:
-            n, tried = _assign(
+            done, tried = _assign(
                 key, state.model, data, state.sticks, state.assignments, cut, prepared,
-                state.theta, unseen, start, n, rows,
+                state.theta, unseen, order, done, rows,
             )  # fmt: skip
             n_tried += tried
-            if n == stop:
-                return Found(start, rows, unseen, n_tried)
-            unseen = _enlarged(unseen, state.n_nodes)
+            # One datum's own way down may take more than what is kept otherwise.
+            has_room = unseen.prepared.nbytes < MOST_BYTES or done == first
+            if done == order.size or not has_room:
+                new_rows, nodes = _collect(unseen, rows[first:done], n_nodes, n_before)
+                found.append(Found(order[first:done], new_rows, nodes, n_tried))
+                first, n_tried = done, 0
+            if done == order.size:
+                idle.append(unseen)
+                return found
+            # What was looked up and not needed can be forgotten: it would be looked up the same.
+            unseen = _enlarged(unseen) if has_room else _nothing_seen(state, prepared_width)
 
-    n_nodes, n_before = state.n_nodes, int(state.table.size[0])
     table = grow(state.table, n_before)  # a copy
     theta = np.full((n_before, state.theta.shape[1]), np.nan)
     theta[:n_nodes] = state.theta
     assignments = np.empty_like(state.assignments)
     n_tried = 0
-    for found in run(assign, tasks):
-        table, theta, new_row = _join(table, theta, found.unseen, found.rows, n_nodes, n_before)
-        assignments[found.start : found.start + found.rows.size] = new_row[found.rows]
-        n_tried += found.n_tried
+    for found_by_task in run(assign, tasks):
+        for found in found_by_task:
+            table, theta, new_row = _join(table, theta, found.nodes, n_before)
+            assignments[found.data] = new_row[found.rows]
+            n_tried += found.n_tried
     moved = state._replace(table=table, theta=theta, assignments=assignments)
     return move_prune(moved), n_tried / max(assignments.size, 1)
 
 
 def _nothing_seen(state: State, prepared_width: int) -> Unseen:
     size = int(state.table.size[0])
-    n_rows = size - state.n_nodes + ROOM
     return Unseen(
         grow(state.table, size + ROOM),
-        np.empty((n_rows, state.theta.shape[1])),
-        np.empty((n_rows, prepared_width)),
-        np.zeros(n_rows, dtype=np.int64),
+        np.full(size + ROOM, NULL),
+        np.zeros(1, dtype=np.int64),
+        np.empty((ROOM, state.theta.shape[1])),
+        np.empty((ROOM, prepared_width)),
+        np.zeros(ROOM, dtype=np.bool_),
     )
 
 
-def _enlarged(unseen: Unseen, n_nodes: int) -> Unseen:
-    """Return the same with more room: half as much again."""
-    table = grow(unseen.table, unseen.table.parent.size * 3 // 2)
-    n_rows = table.parent.size - n_nodes
-    known = unseen.is_known.size
-    theta = np.empty((n_rows, unseen.theta.shape[1]))
-    prepared = np.empty((n_rows, unseen.prepared.shape[1]))
-    is_known = np.zeros(n_rows, dtype=np.int64)
-    theta[:known], prepared[:known] = unseen.theta, unseen.prepared
-    is_known[:known] = unseen.is_known
-    return Unseen(table, theta, prepared, is_known)
+def _enlarged(unseen: Unseen) -> Unseen:
+    """Return the same, with twice the room of what is full."""
+    table, slot, theta = unseen.table, unseen.slot, unseen.theta
+    prepared, is_prepared = unseen.prepared, unseen.is_prepared
+    if table.size[0] == table.parent.size:
+        table = grow(table, 2 * table.parent.size)
+        slot = np.append(slot, np.full(table.parent.size - slot.size, NULL))
+    if unseen.n_slots[0] == theta.shape[0]:
+        theta = np.concatenate([theta, np.empty_like(theta)])
+        prepared = np.concatenate([prepared, np.empty_like(prepared)])
+        is_prepared = np.append(is_prepared, np.zeros_like(is_prepared))
+    return Unseen(table, slot, unseen.n_slots, theta, prepared, is_prepared)
 
 
 @compiled
@@ -175,19 +216,19 @@ def _assign(
     prepared: Floats,
     theta: Floats,
     unseen: Unseen,
-    start: int,
-    n: int,
+    order: Integers,
+    done: int,
     rows: Integers,
 ) -> tuple[int, int]:
-    """Move data from ``n`` on; write their rows to ``rows``, which starts with datum ``start``.
+    """Move the data of ``order`` from ``done`` on; write their rows to ``rows``.
 
-    Return the first datum that finds the table full, or the end, and the number of tries. That
-    datum is moved again with the larger table, and goes the same way, for its key is the same.
+    Return how many are done when one finds no room, or all, and the number of tries. That datum is
+    moved again when there is room, and goes the same way, for its key is the same.
     """
-    n_nodes = theta.shape[0]
     n_tried = 0
     stream = open_stream(key)
-    while n < start + rows.size:
+    while done < order.size:
+        n = order[done]
         reopen(stream, key_for(key, Purpose.SLICE, n))
         now = assignments[n]
         segment_now = cut.own[now]
@@ -215,22 +256,23 @@ def _assign(
             else:
                 candidate = _find_unseen(key, sticks, unseen.table, cut, segment, u)
                 if candidate == FULL:
-                    return n, n_tried
+                    return done, n_tried
                 if candidate == UNRESOLVED:
                     break
-                _look_up_theta(key, model, theta, unseen, candidate)
-                ready = unseen.prepared[candidate - n_nodes]
-                if contract.log_likelihood(model, data, n, ready) >= level:
+                slot = _look_up_theta(key, model, theta, unseen, candidate)
+                if slot == FULL:
+                    return done, n_tried
+                if contract.log_likelihood(model, data, n, unseen.prepared[slot]) >= level:
                     node = candidate
                     break
                 if segment < segment_now:
                     low = u
                 else:
                     high = u
-        rows[n - start] = node
+        rows[done] = node
         n_tried += tries
-        n += 1
-    return n, n_tried
+        done += 1
+    return done, n_tried
 
 
 @compiled
@@ -295,72 +337,112 @@ def _break_next_stick(key: Key, sticks: Sticks, table: NodeTable, node: int, str
 
 
 @compiled
-def _look_up_theta(key: Key, model: Any, theta: Floats, unseen: Unseen, node: int) -> None:
-    """Look up the parameters of an unseen node, and those of its ancestors before it."""
+def _look_up_theta(key: Key, model: Any, theta: Floats, unseen: Unseen, node: int) -> int:
+    """Look up the parameters of an unseen node, and those of its ancestors before it.
+
+    Return the node's slot, or FULL.
+    """
     n_nodes = theta.shape[0]
-    table = unseen.table
-    if unseen.is_known[node - n_nodes] == READY:
-        return
+    table, slots = unseen.table, unseen.slot
     stream = open_stream(key)
-    while unseen.is_known[node - n_nodes] == 0:
+    while slots[node] == NULL:
         top = node
         above = table.parent[top]
-        while above >= n_nodes and unseen.is_known[above - n_nodes] == 0:
+        while above >= n_nodes and slots[above] == NULL:
             top = above
             above = table.parent[top]
-        parent = theta[above] if above < n_nodes else unseen.theta[above - n_nodes]
+        slot = unseen.n_slots[0]
+        if slot == unseen.theta.shape[0]:
+            return FULL
+        parent = theta[above] if above < n_nodes else unseen.theta[slots[above]]
         reopen(stream, key_for(key, Purpose.UNSEEN_THETA, table.entity[top]))
-        contract.draw_child(stream, model, parent, unseen.theta[top - n_nodes])
-        unseen.is_known[top - n_nodes] = DRAWN
-    contract.prepare(model, unseen.theta[node - n_nodes], unseen.prepared[node - n_nodes])
-    unseen.is_known[node - n_nodes] = READY
+        contract.draw_child(stream, model, parent, unseen.theta[slot])
+        unseen.n_slots[0] += 1
+        slots[top] = slot
+    slot = slots[node]
+    if not unseen.is_prepared[slot]:
+        contract.prepare(model, unseen.theta[slot], unseen.prepared[slot])
+        unseen.is_prepared[slot] = True
+    return slot
+
+
+@compiled
+def _collect(
+    unseen: Unseen, rows: Integers, n_nodes: int, n_before: int
+) -> tuple[Integers, NewNodes]:
+    """Return ``rows`` renumbered, and the nodes that they need beside the hull.
+
+    Needed are nodes that data have come to, and their ancestors, with all they have; the sticks
+    before them are needed because psi-sticks are represented up to the last child that is. The
+    state has ``n_before`` rows.
+    """
+    table = unseen.table
+    size = table.size[0]
+    is_needed = np.zeros(size, dtype=np.bool_)
+    last_needed = np.full(size, -1)
+    for row in rows:
+        is_needed[row] = True
+    for row in range(size - 1, n_nodes - 1, -1):
+        if is_needed[row]:
+            above = table.parent[row]
+            is_needed[above] = True
+            last_needed[above] = max(last_needed[above], table.ordinal[row])
+    kept = np.empty(size, dtype=np.int64)
+    new_row = np.arange(size)
+    n_kept = 0
+    for row in range(n_nodes, size):
+        is_new = row >= n_before and table.ordinal[row] <= last_needed[table.parent[row]]
+        if is_new or is_needed[row]:
+            if is_new:
+                new_row[row] = n_before + n_kept
+            kept[n_kept] = row
+            n_kept += 1
+    kept = kept[:n_kept]
+    theta = np.full((n_kept, unseen.theta.shape[1]), np.nan)
+    for k in range(n_kept):
+        if is_needed[kept[k]]:
+            theta[k] = unseen.theta[unseen.slot[kept[k]]]
+    nodes = NewNodes(
+        np.where(kept < n_before, kept, NULL),
+        new_row[table.parent[kept]],
+        table.ordinal[kept],
+        table.entity[kept],
+        table.psi[kept],
+        np.where(is_needed[kept], table.nu[kept], np.nan),
+        theta,
+    )
+    return new_row[rows], nodes
 
 
 @compiled
 def _join(
-    table: NodeTable, theta: Floats, unseen: Unseen, rows: Integers, n_nodes: int, n_before: int
+    table: NodeTable, theta: Floats, nodes: NewNodes, n_before: int
 ) -> tuple[NodeTable, Floats, Integers]:
-    """Add to the table what one thread has found; return it, and the row of each of its rows.
+    """Add nodes to the table, unless others have found them before.
 
-    Nodes that data have come to join with their ancestors and parameters; the sticks before them
-    join without, because the psi-sticks up to the last represented child are represented. The first
-    ``n_before`` rows are the state's, on both sides.
+    Return the table with its parameters, and the row of each number that :func:`_collect` gave.
     """
-    seen = unseen.table
-    size = seen.size[0]
-    is_needed = np.zeros(size, dtype=np.bool_)
-    last_needed = np.full(size, -1)
-    new_row = np.full(size, NULL)
-    for row in rows:
-        is_needed[row] = True
-    n_more = 0
-    for row in range(size - 1, n_nodes - 1, -1):
-        if is_needed[row]:
-            above = seen.parent[row]
-            is_needed[above] = True
-            last_needed[above] = max(last_needed[above], seen.ordinal[row])
-    for row in range(n_before, size):
-        n_more += seen.ordinal[row] <= last_needed[seen.parent[row]]
+    n_more = nodes.row.size
     if table.size[0] + n_more > table.parent.size:
         table = grow(table, 2 * (table.size[0] + n_more))
     if theta.shape[0] < table.parent.size:
         more = np.full((table.parent.size, theta.shape[1]), np.nan)
         more[: theta.shape[0]] = theta
         theta = more
-    for row in range(size):
-        if row < n_before:
-            new_row[row] = row
-        elif seen.ordinal[row] <= last_needed[seen.parent[row]]:
-            above = new_row[seen.parent[row]]
+    new_row = np.arange(n_before + n_more)
+    for k in range(n_more):
+        joined = nodes.row[k]
+        if joined == NULL:
+            above = new_row[nodes.parent[k]]
             joined = table.first_child[above]
-            while joined != NULL and table.ordinal[joined] < seen.ordinal[row]:
+            while joined != NULL and table.ordinal[joined] < nodes.ordinal[k]:
                 joined = table.next_sibling[joined]
             if joined == NULL:
-                joined = place_child(table, above, seen.ordinal[row])
-                table.entity[joined] = seen.entity[row]
-                table.psi[joined] = seen.psi[row]
-            new_row[row] = joined
-        if row >= n_nodes and is_needed[row]:
-            table.nu[new_row[row]] = seen.nu[row]
-            theta[new_row[row]] = unseen.theta[row - n_nodes]
+                joined = place_child(table, above, nodes.ordinal[k])
+                table.entity[joined] = nodes.entity[k]
+                table.psi[joined] = nodes.psi[k]
+        new_row[n_before + k] = joined
+        if not math.isnan(nodes.nu[k]):
+            table.nu[joined] = nodes.nu[k]
+            theta[joined] = nodes.theta[k]
     return table, theta, new_row

@@ -45,7 +45,7 @@ def sum_statistics(state: State, data: Any, tasks: Sequence[Task], run: Run = ma
             sums = partial.pop()[1] + sums
             size *= 2
         partial.append((size, sums))
-    total = partial.pop()[1]
+    total = partial.pop()[1] if partial else add_up((0, 0))
     while partial:
         total = partial.pop()[1] + total
     return state._replace(statistics=total)
