@@ -123,8 +123,8 @@ def test_demo(treestick: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "demo"
     code, out, _ = treestick("demo", "-o", str(folder))
     assert code == 0
-    assert "alpha0" in out
-    assert {path.name for path in folder.iterdir()} == {"figure-1.svg", "figure-2.svg"}
+    assert "1,797 data" in out
+    assert {path.name for path in folder.iterdir()} == {"digits.png", "tree.svg"}
     in_the_way = tmp_path / "file"
     in_the_way.touch()
     code, out, err = treestick("demo", "-o", str(in_the_way))

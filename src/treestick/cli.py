@@ -23,7 +23,7 @@ from treestick.inputs import InputError, InvalidValue
 
 app = typer.Typer(
     name="treestick",
-    help="Hierarchies by tree-structured stick breaking: draw them from the prior, and see them.",
+    help="Hierarchies by tree-structured stick breaking: infer them from data, and see them.",
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -124,37 +124,32 @@ def demo(
         Path, typer.Option("-o", "--output", help="Folder for the pictures; made if needed.")
     ] = Path("treestick-demo"),
 ) -> None:
-    """Draw trees from the prior: the eight settings of the paper, as a table and as pictures."""
+    """Fit a tree to 1,797 handwritten digits, print it and draw it."""
     with _telling_of_compilation():
-        from treestick import prior
-        from treestick.report import prior_figures
+        from treestick.report import demo as digits
+        from treestick.report.drawing import new_figure
         from treestick.report.saving import save
 
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidValue(f"output={str(output)!r}: {error.strerror}") from error
-        table = Table(title="Fifty data from the prior, by setting", title_justify="left")
-        columns = ("alpha0", "decay", "gamma", "seed", "nodes", "with data", "depth", "log prob.")
-        for column in columns:
-            table.add_column(column, justify="right")
-        for alpha0, decay, gamma, seed in prior_figures.PAPER_SETTINGS:
-            tree = prior.draw_urn(50, alpha0, decay, gamma, seed)
-            log_probability = prior.log_probability(tree, alpha0, decay, gamma)
-            table.add_row(
-                *(f"{value:g}" for value in (alpha0, decay, gamma, seed)),
-                str(tree.n_nodes),
-                str((tree.n_here > 0).sum()),
-                str(tree.depth.max()),
-                f"{log_probability:.1f}",
-            )
-        sticks, trees = output / "figure-1.svg", output / "figure-2.svg"
-        save(prior_figures.figure_1(), sticks)
-        save(prior_figures.figure_2(), trees)
+        print("Fitting a BernoulliTree to 1,797 handwritten digits, 64 bits each ...", flush=True)
+        fitted = digits.fit_digits()
+        model, tree = fitted.model, fitted.model.tree_
+        pictures, plain = output / "digits.png", output / "tree.svg"
+        save(digits.digits_figure(fitted), pictures)
+        save(new_figure(tree, labels=True), plain)
+        print(f"The best of {len(model.draws_)} draws:\n{tree}")
+        table = Table(title="Its nodes with at least 20 images", title_justify="left")
+        for column in ("node", "depth", "images: most common digits"):
+            table.add_column(column, justify="right" if column != "images" else "left")
+        for node, line in enumerate(digits.describe_nodes(fitted)):
+            if tree.n_here[node] >= 20:
+                table.add_row(str(node), str(tree.depth[node]), line)
         Console().print(table)
-        print("\nThe fourth of them:")
-        print(prior.draw_urn(50, *prior_figures.PAPER_SETTINGS[3]))
-        print(f"\nHow sticks become a tree: {sticks}\nAll eight trees: {trees}")
+        print("The model has not seen which digit an image shows.")
+        print(f"\nThe mean image of every node: {pictures}\nThe tree with its data: {plain}")
 
 
 @app.command("prior")

@@ -4,14 +4,16 @@ Compiled code runs without the GIL, so threads are enough. How many there are ch
 the time: chains are independent, and a sweep gives the same bits for any number of threads.
 
 The main thread computes nothing while other threads run. It waits, so that an interrupt (Ctrl-C)
-finds it in Python: the chains then finish their sweep and end.
+finds it in Python: the chains then finish their sweep and end. However the waiting ends, no chain
+begins another sweep.
 """
 
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
+from treestick._jit import deferred_interrupts
 from treestick.chain import Swept
 from treestick.inputs import InvalidValue, check_whole_number
 from treestick.moves.tasks import Run
@@ -42,7 +44,8 @@ def run_chains(
     """Run every chain for ``n_sweeps`` sweeps, and say whether they were interrupted.
 
     ``after_sweep`` gets the number of the chain and where it is, from the chain's own thread. On an
-    interrupt the sweeps that have begun are finished and handed over.
+    interrupt the sweeps that have begun are finished and handed over. An error in one chain ends
+    all, and is raised.
     """
     n_threads = count_jobs(n_jobs)
     n_together = min(n_chains, n_threads)
@@ -58,21 +61,39 @@ def run_chains(
                 after_sweep(chain, next(swept))
 
     with ThreadPoolExecutor(n_together, thread_name_prefix="treestick-chain") as chains:
-        running = [chains.submit(run_one, chain) for chain in range(n_chains)]
-        interrupted = False
-        while True:
-            try:
-                done, waiting = wait(running, timeout=0.5)
-                failed = [job for job in done if job.exception() is not None]
-                if failed:
-                    stop.set()
-                    wait(running)
-                    failed[0].result()
-                if not waiting:
-                    return interrupted
-            except KeyboardInterrupt:
-                interrupted = True
-                stop.set()
+        try:
+            running, interrupted = _wait_for(
+                lambda: [chains.submit(run_one, chain) for chain in range(n_chains)], stop
+            )
+        finally:
+            stop.set()
+    for job in running:
+        job.result()  # which raises what went wrong
+    return interrupted
+
+
+def _wait_for(
+    start: Callable[[], list[Future[None]]], stop: threading.Event
+) -> tuple[list[Future[None]], bool]:
+    """Start jobs and wait until all have ended or one has failed; an interrupt sets ``stop``.
+
+    Return the jobs, and whether there was an interrupt.
+    """
+    running: list[Future[None]] = []
+    interrupted = False
+    while True:
+        try:
+            if not running:
+                # A pool loses the thread in whose start it is interrupted, and would not join it.
+                with deferred_interrupts():
+                    running = start()
+            # Not for ever at once: a signal that another thread has taken is seen after the wait.
+            done, waiting = wait(running, timeout=0.5, return_when=FIRST_EXCEPTION)
+            if not waiting or any(job.exception() is not None for job in done):
+                return running, interrupted
+        except KeyboardInterrupt:
+            interrupted = True
+            stop.set()
 
 
 class _runner:

@@ -12,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from treestick._jit import deferred_interrupts
 from treestick.analysis import components
 from treestick.analysis.convergence import disagreements
 from treestick.chain import SCHEDULES, Swept, first_state, run_chain
 from treestick.engine.progress import Progress
 from treestick.engine.threads import count_jobs, run_chains
-from treestick.estimators.draws import Draws, inferred, to_record
+from treestick.estimators.draws import Draws, Mixture, inferred, to_record
 from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
 from treestick.moves.state import Floats, Sticks
 from treestick.moves.tasks import Run
@@ -60,23 +61,30 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return X in the form that the model's own encoding starts from, or raise."""
         raise NotImplementedError
 
-    def _make_model(self, values: Any) -> Any:
-        """Return the named tuple of the model for the data that ``_read`` gave."""
+    def _make_model(self, values: Any) -> tuple[Any, Any]:
+        """Return the named tuple of the model for the data that ``_read`` gave, and its units.
+
+        Units are what the functions below need to know of these data.
+        """
         raise NotImplementedError
 
-    def _encode(self, values: Any) -> tuple[Any, int]:
+    @staticmethod
+    def _encode(units: Any, values: Any) -> tuple[Any, int]:
         """Return the data of the compiled model, and their number."""
         raise NotImplementedError
 
-    def _make_room(self, n: int) -> Any:
+    @staticmethod
+    def _make_room(units: Any, n: int) -> Any:
         """Return data of the compiled model with room for ``n`` rows."""
         raise NotImplementedError
 
-    def _decode(self, data: Any) -> npt.NDArray[Any]:
+    @staticmethod
+    def _decode(units: Any, data: Any) -> npt.NDArray[Any]:
         """Return rows as the user knows them."""
         raise NotImplementedError
 
-    def _describe_nodes(self, theta: Floats) -> Mapping[str, npt.ArrayLike]:
+    @staticmethod
+    def _describe_nodes(units: Any, theta: Floats) -> Mapping[str, npt.ArrayLike]:
         """Return the parameters of the nodes as the user knows them."""
         raise NotImplementedError
 
@@ -90,22 +98,17 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def fit(self, X: Any, y: object = None) -> Self:
         """Draw trees from the posterior given ``X``.
 
         An interrupt (Ctrl-C) ends the chains after their present sweep; the draws so far are kept,
         and the estimator is fitted with them. Before the first draw there is nothing to keep, and
-        the interrupt is raised.
+        the interrupt is raised. A fit that fails leaves the estimator as it was.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            The data.
+        X : array-like or data frame of shape (n_samples, n_features)
+            The data. Sparse matrices where the class says so.
         y : ignored
             Present by convention.
 
@@ -114,7 +117,8 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         values = self._read(X)
-        validate_data(self, X, skip_check_array=True)
+        # Now for the errors, later for what it sets.
+        validate_data(BaseEstimator(), X, skip_check_array=True)
         n_draws = check_whole_number("n_draws", self.n_draws, 1)
         burn_in = check_whole_number("burn_in", self.burn_in, 0)
         thin = check_whole_number("thin", self.thin, 1)
@@ -127,8 +131,8 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
             *check_hyperparameter("decay", self.decay, most=1.0),
             *check_hyperparameter("gamma", self.gamma),
         )
-        model = self._make_model(values)
-        data, n_data = self._encode(values)
+        model, units = self._make_model(values)
+        data, n_data = self._encode(units, values)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         def make_chain(chain: int, run: Run) -> Iterator[Swept]:
@@ -156,25 +160,29 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
             interrupted = run_chains(make_chain, n_chains, n_sweeps, self.n_jobs, after_sweep)
         store.close()
+        if not any(traces):
+            raise KeyboardInterrupt
+        validate_data(self, X, skip_check_array=True)
+        self._model, self._units, self._sticks = model, units, sticks
+        self._store = store
+        self._traces = [trace for trace in traces if trace]
+        self.n_iter_ = max(n_done)
+        self._finish()
+        # Warnings last: where they are errors, the estimator is fitted all the same.
         if interrupted:
-            if not any(traces):
-                raise KeyboardInterrupt
             kept = ", ".join(str(len(trace)) for trace in traces)
             warnings.warn(
                 f"interrupted: fitted with the draws so far ({kept} of {n_draws} per chain)",
                 RuntimeWarning,
                 stacklevel=2,
             )
-        self._model, self._sticks = model, sticks
-        self._store = store
-        self._traces = [trace for trace in traces if trace]
-        self.n_iter_ = max(n_done)
-        self._finish()
+        self._warn_of_disagreement()
         return self
 
     def _finish(self) -> None:
         """Set the fitted attributes from the draws."""
-        self.draws_ = Draws(self._store, self._model, self._sticks, self._describe_nodes)
+        describe = partial(self._describe_nodes, self._units)
+        self.draws_ = Draws(self._store, self._model, self._sticks, describe)
         every = [record for trace in self._traces for record in trace]
         best = max(range(len(every)), key=lambda k: every[k].scalars["complete_data"])
         self._best = best
@@ -186,7 +194,6 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
             values = np.stack([(r.scalars | r.vectors)[name] for r in every])
             mean = self._describe_hyperparameter(name, values).mean(axis=0)
             setattr(self, f"{name}_", float(mean) if mean.ndim == 0 else mean)
-        self._warn_of_disagreement()
 
     def _warn_of_disagreement(self) -> None:
         if len(self._traces) < 2:
@@ -198,7 +205,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 f"the chains disagree (R-hat: {listed}; 1 is agreement): each has found trees of "
                 "its own, and averages over draws mix them. Run longer, or look at each chain.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _trace(self, name: str) -> Floats:
@@ -272,17 +279,14 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         data, n_rows = self._new_data(X)
         mixture = self.draws_.mixture(self._best)
-        made = components.make_components(
-            mixture.model, mixture.table, mixture.theta, mixture.sticks
-        )
         n_nodes = mixture.theta.shape[0]
         result = np.empty((n_rows, n_nodes + 1))
 
-        def some(start: int) -> None:
+        def some(made: components.Components, start: int) -> None:
             rows = result[start : start + ROWS_AT_ONCE]
             components.posterior_nodes(mixture.model, data, made, n_nodes, start, rows)
 
-        self._for_rows(some, n_rows)
+        self._for_rows(some, mixture, n_rows)
         return result
 
     def score_samples(self, X: Any) -> Floats:
@@ -296,10 +300,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         total, out = np.full(n_rows, -np.inf), np.empty(n_rows)
         for position in range(len(self.draws_)):
             mixture = self.draws_.mixture(position)
-            made = components.make_components(
-                mixture.model, mixture.table, mixture.theta, mixture.sticks
-            )
-            self._for_rows(partial(_log_densities, mixture.model, data, made, out), n_rows)
+            self._for_rows(partial(_log_densities, mixture.model, data, out), mixture, n_rows)
             total = np.logaddexp(total, out)
         return np.asarray(total - np.log(len(self.draws_)))
 
@@ -325,33 +326,37 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         rng = check_random_state(random_state)
         key = make_key(int(rng.randint(2**31 - 1)))
         chosen = rng.randint(len(self.draws_), size=n_samples)
-        data = self._make_room(n_samples)
+        data = self._make_room(self._units, n_samples)
         for position in np.unique(chosen):
-            mixture = self.draws_.mixture(int(position))
+            table, theta, model, sticks = self.draws_.mixture(int(position))
             for n in np.flatnonzero(chosen == position):
-                components.draw_predictive(
-                    key, mixture.model, mixture.table, mixture.theta, mixture.sticks, data, int(n)
-                )
-        return self._decode(data)
+                with deferred_interrupts():
+                    components.draw_predictive(key, model, table, theta, sticks, data, int(n))
+        return self._decode(self._units, data)
 
     def _new_data(self, X: Any) -> tuple[Any, int]:
         check_is_fitted(self, "draws_")
         values = self._read(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        return self._encode(values)
+        return self._encode(self._units, values)
 
-    def _for_rows(self, work: Callable[[int], None], n_rows: int) -> None:
+    def _for_rows(
+        self, work: Callable[[components.Components, int], None], mixture: Mixture, n_rows: int
+    ) -> None:
         """Call ``work`` with the first of every few rows, on several threads."""
         starts = range(0, n_rows, ROWS_AT_ONCE)
-        if len(starts) == 1:
-            work(0)
-            return
+        table, theta, model, sticks = mixture
+        with deferred_interrupts():
+            made = components.make_components(model, table, theta, sticks)
+            if len(starts) == 1:
+                work(made, 0)
+                return
         with ThreadPoolExecutor(count_jobs(self.n_jobs)) as pool:
-            for _ in pool.map(work, starts):
+            for _ in pool.map(partial(work, made), starts):
                 pass
 
 
 def _log_densities(
-    model: Any, data: Any, made: components.Components, out: Floats, start: int
+    model: Any, data: Any, out: Floats, made: components.Components, start: int
 ) -> None:
     components.log_densities(model, data, made, start, out[start : start + ROWS_AT_ONCE])

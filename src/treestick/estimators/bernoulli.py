@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
+from sklearn.utils import Tags
 
 from treestick.estimators.base import TreeEstimator
 from treestick.estimators.vectors import check_fixed, check_variances, check_vector
 from treestick.io import read_bits
 from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
 from treestick.moves.state import Floats
+
+LARGEST = 1e6
+"""Variance of a logit: far below it all probabilities are 0 or 1, and above it moves take long."""
 
 
 class BernoulliTree(TreeEstimator):
@@ -27,7 +31,8 @@ class BernoulliTree(TreeEstimator):
         P(x = 1)     = 1 / (1 + exp(-logit[node of x]))
 
     A hyperparameter is a number (fixed), an array with a number for each feature (fixed), or an
-    interval ``(low, high)``: a uniform prior, and it is inferred, for each feature by itself.
+    interval ``(low, high)``: a uniform prior, and it is inferred, for each feature by itself. Data
+    may be sparse.
 
     Parameters
     ----------
@@ -101,30 +106,40 @@ class BernoulliTree(TreeEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _read(self, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
         return read_bits(X, type(self).__name__, self.binarize)
 
-    def _make_model(self, values: tuple[npt.NDArray[np.uint8], int]) -> Bernoulli:
+    def _make_model(self, values: tuple[npt.NDArray[np.uint8], int]) -> tuple[Bernoulli, int]:
         n_features = values[1]
         check_fixed("root_variance", self.root_variance)
-        root_variance = check_variances("root_variance", self.root_variance, n_features)
-        return Bernoulli(
-            *check_variances("diffusion", self.diffusion, n_features),
+        root_variance = check_variances("root_variance", self.root_variance, n_features, LARGEST)
+        model = Bernoulli(
+            *check_variances("diffusion", self.diffusion, n_features, LARGEST),
             check_vector("root_mean", self.root_mean, n_features),
             root_variance.start,
             FIRST_STEP,
         )
+        return model, n_features
 
-    def _encode(self, values: tuple[npt.NDArray[np.uint8], int]) -> tuple[Bits, int]:
+    @staticmethod
+    def _encode(units: int, values: tuple[npt.NDArray[np.uint8], int]) -> tuple[Bits, int]:
         return Bits(values[0]), values[0].shape[0]
 
-    def _make_room(self, n: int) -> Bits:
-        return Bits(np.zeros((n, (self.n_features_in_ + 7) // 8), dtype=np.uint8))
+    @staticmethod
+    def _make_room(units: int, n: int) -> Bits:
+        return Bits(np.zeros((n, (units + 7) // 8), dtype=np.uint8))
 
-    def _decode(self, data: Bits) -> npt.NDArray[np.uint8]:
-        return np.unpackbits(data.packed, axis=1, bitorder="little", count=self.n_features_in_)
+    @staticmethod
+    def _decode(units: int, data: Bits) -> npt.NDArray[np.uint8]:
+        return np.unpackbits(data.packed, axis=1, bitorder="little", count=units)
 
-    def _describe_nodes(self, theta: Floats) -> Mapping[str, npt.ArrayLike]:
+    @staticmethod
+    def _describe_nodes(units: int, theta: Floats) -> Mapping[str, npt.ArrayLike]:
         return {"probability": expit(theta), "logit": theta}
 
     def _describe_hyperparameter(self, name: str, values: Floats) -> Floats:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from treestick._jit import deferred_interrupts
 from treestick.chain import Swept
 from treestick.inputs import InvalidType
 from treestick.moves.state import Floats, Sticks
@@ -115,7 +116,8 @@ class Draws(Sequence[Tree]):
 
     def mixture(self, position: int) -> Mixture:
         """Return what prediction needs of one draw."""
-        return to_mixture(self._store.read(position), self._model, self._sticks)
+        with deferred_interrupts():
+            return to_mixture(self._store.read(position), self._model, self._sticks)
 
     @overload
     def __getitem__(self, position: int) -> Tree: ...
@@ -129,8 +131,10 @@ class Draws(Sequence[Tree]):
         number = position.__index__()
         if not -len(self) <= number < len(self):
             raise IndexError(f"there is no draw {number}: there are {len(self)} draws")
-        record = self._store.read(number % len(self))
-        return to_tree(record, to_mixture(record, self._model, self._sticks), self._describe)
+        with deferred_interrupts():
+            record = self._store.read(number % len(self))
+            mixture = to_mixture(record, self._model, self._sticks)
+            return to_tree(record, mixture, self._describe)
 
     def __repr__(self) -> str:
         n_chains = len(np.unique(self.chain))

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from treestick.estimators.base import TreeEstimator
-from treestick.estimators.vectors import Variances, check_fixed, check_variances, check_vector
-from treestick.inputs import InvalidValue, check_hyperparameter, shown
+from treestick.estimators.vectors import (
+    Variances,
+    check_fixed,
+    check_variances,
+    check_vector,
+    to_array,
+)
+from treestick.inputs import InvalidType, InvalidValue, check_hyperparameter, shown
 from treestick.io import read_reals
 from treestick.models.gaussian import Gaussian, Reals, rotated
 from treestick.moves.state import Floats
@@ -20,6 +27,26 @@ DIFFUSION = (1e-3, 4.0)
 NOISE = (1e-4, 4.0)
 """Bounds of the default priors, in units of each feature's variance."""
 LARGEST = 1e150
+"""Data beyond it cannot be squared."""
+FARTHEST = 1e4
+"""From the data to the root's prior mean, in standard deviations: draws are stored in float32."""
+LEAST = {"noise": 1e-10, "diffusion": 1e-100, "root_variance": 1e-100}
+MOST = 1e100
+"""Bounds of variances, in units of each feature's variance: digits are lost beyond them."""
+
+
+class Units(NamedTuple):
+    """Coordinates in which the model is diagonal and of unit scale.
+
+    Each feature is measured from the root's prior mean in units of its standard deviation. A full
+    covariance is diagonal in the basis of its eigenvectors, where noise that is the same for all
+    features remains so; then all features share one unit.
+    """
+
+    offset: Floats
+    scale: Floats
+    rotation: Floats | None
+    """The eigenvectors, in columns."""
 
 
 class GaussianTree(TreeEstimator):
@@ -41,7 +68,8 @@ class GaussianTree(TreeEstimator):
         The prior on trees: ``alpha0 * decay**depth`` says how much goes deeper, ``gamma`` how many
         children a node has.
     persistence : float or (low, high), default 1.0
-        How much of the parent's mean a child keeps (eta in the paper); one for all features.
+        How much of the parent's mean a child keeps (eta in the paper), from 0 to 1; one for all
+        features.
     diffusion : float, array, (low, high) or None
         Variance of the step from parent to child. A symmetric positive definite matrix of shape
         (n_features, n_features) is the full covariance of the step (Lambda in the paper), fixed.
@@ -53,7 +81,8 @@ class GaussianTree(TreeEstimator):
     root_mean : float, array or None
         Prior mean of the root. None: the mean of each feature.
     root_variance : float, array or None
-        Prior variance of the root. None: the variance of each feature.
+        Prior variance of the root. None: the variance of each feature. With a matrix for
+        ``diffusion`` there is one for all features; None is then the mean of their variances.
     n_draws : int, default 500
         Draws that are kept, per chain.
     burn_in : int, default 500
@@ -136,99 +165,119 @@ class GaussianTree(TreeEstimator):
         self.verbose = verbose
 
     def _read(self, X: Any) -> Floats:
+        if sparse.issparse(X):
+            raise InvalidType(
+                "GaussianTree does not take sparse data, which lose their zeros when they are "
+                "centred; give X.toarray()"
+            )
         values = read_reals(X, type(self).__name__)
         too_large = np.abs(values) > LARGEST
         if too_large.any():
-            row, column = np.argwhere(too_large)[0]
+            row, column = (int(k) for k in np.argwhere(too_large)[0])
+            name = X.columns[column] if hasattr(X, "columns") else column
             raise InvalidValue(
-                f"row {row}, column {column}: {values[row, column]:g} is too large to be squared; "
+                f"row {row}, column {name!r}: {values[row, column]:g} is too large to be squared; "
                 "rescale this feature"
             )
         return values
 
-    def _make_model(self, values: Floats) -> Gaussian:
-        """Choose coordinates in which the model is diagonal and of unit scale, and build it there.
-
-        Each feature is measured from the root's prior mean in units of its standard deviation. A
-        full covariance is diagonal in the basis of its eigenvectors, where noise that is the same
-        for all features remains so; then all features share one unit.
-        """
+    def _make_model(self, values: Floats) -> tuple[Gaussian, Units]:
         n_features = values.shape[1]
-        mean = values.mean(axis=0)
-        spread = values.std(axis=0)
-        # Rounding leaves a little in a feature that is constant: its unit is 1.
-        spread[spread <= 1e-13 * np.abs(values).max(axis=0)] = 1.0
-        self._offset = (
-            mean
-            if self.root_mean is None
-            else check_vector("root_mean", self.root_mean, n_features)
-        )
-        self._scale, self._rotation = spread, None
-        is_full = np.ndim(self.diffusion) == 2
-        if is_full:
-            covariance = _covariance(self.diffusion, n_features)
-            self._scale = np.full(n_features, math.sqrt(np.mean(spread**2)))
-            eigenvalues, self._rotation = np.linalg.eigh(covariance / self._scale[0] ** 2)
-            diffusion = Variances(eigenvalues, eigenvalues, eigenvalues)
+        mean, scale = values.mean(axis=0), values.std(axis=0)
+        # Rounding leaves a little in a feature that is constant: its unit is that of its noise.
+        is_constant = scale <= np.maximum(1e-13 * np.abs(values).max(axis=0), 1.0 / LARGEST)
+        noise = None if self.noise is None else check_variances("noise", self.noise, n_features)
+        scale[is_constant] = 1.0 if noise is None else np.sqrt(noise.start[is_constant])
+        diffusion, rotation = self.diffusion, None
+        matrix = to_array(diffusion)
+        if matrix is not None and matrix.ndim == 2:
             for name in ("noise", "root_variance"):
-                if np.ndim(getattr(self, name)) > 0 and not isinstance(getattr(self, name), tuple):
+                value = getattr(self, name)
+                if not (value is None or np.isscalar(value) or isinstance(value, tuple)):
                     raise InvalidValue(
-                        f"{name}: with a matrix for diffusion there is one {name} for all "
-                        "features; give a number, an interval or None"
+                        f"{name}={shown(value)}: with a matrix for diffusion there is one for all "
+                        "features; give a number"
                     )
-        else:
-            diffusion = self._per_feature("diffusion", self.diffusion, DIFFUSION)
-        noise = self._per_feature("noise", self.noise, NOISE)
+            scale[:] = math.sqrt(np.mean(scale**2))
+            diffusion, rotation = _eigen(matrix, n_features)
         check_fixed("root_variance", self.root_variance)
-        root_variance = self._per_feature("root_variance", self.root_variance, 1.0)
-        return Gaussian(
-            *check_hyperparameter("persistence", self.persistence, may_be_zero=True),
-            *diffusion,
-            *noise,
-            is_full,
+        root_variance = _in_units("root_variance", self.root_variance, 1.0, scale)
+        model = Gaussian(
+            *check_hyperparameter("persistence", self.persistence, most=1.0, may_be_zero=True),
+            *_in_units("diffusion", diffusion, DIFFUSION, scale),
+            *_in_units("noise", self.noise, NOISE, scale),
+            rotation is not None,
             root_variance.start,
-            float(np.log(self._scale).sum()),
+            float(np.log(scale).sum()),
         )
+        offset = mean
+        if self.root_mean is not None:
+            offset = check_vector("root_mean", self.root_mean, n_features)
+            _check_distance(offset, mean, scale)
+        return model, Units(offset, scale, rotation)
 
-    def _per_feature(self, name: str, value: Any, default: Any) -> Variances:
-        """Return a variance for each feature in units of the model, which defaults are given in."""
-        if value is None:
-            return check_variances(name, default, self._scale.size)
-        given = check_variances(name, value, self._scale.size)
-        return Variances._make(bound / self._scale**2 for bound in given)
-
-    def _encode(self, values: Floats) -> tuple[Reals, int]:
-        values = values - self._offset
-        if self._rotation is not None:
-            values = rotated(values, self._rotation)
-        values /= self._scale
+    @staticmethod
+    def _encode(units: Units, values: Floats) -> tuple[Reals, int]:
+        values = values - units.offset
+        if units.rotation is not None:
+            values = rotated(values, units.rotation)
+        values /= units.scale
         return Reals(values), values.shape[0]
 
-    def _make_room(self, n: int) -> Reals:
-        return Reals(np.empty((n, self._scale.size)))
+    @staticmethod
+    def _make_room(units: Units, n: int) -> Reals:
+        return Reals(np.empty((n, units.scale.size)))
 
-    def _decode(self, data: Reals) -> Floats:
-        values = data.values * self._scale
-        if self._rotation is not None:
-            values = rotated(values, np.ascontiguousarray(self._rotation.T))
-        return np.asarray(values + self._offset)
+    @staticmethod
+    def _decode(units: Units, data: Reals) -> Floats:
+        values = data.values * units.scale
+        if units.rotation is not None:
+            values = rotated(values, np.ascontiguousarray(units.rotation.T))
+        return np.asarray(values + units.offset)
 
-    def _describe_nodes(self, theta: Floats) -> Mapping[str, npt.ArrayLike]:
-        return {"mean": self._decode(Reals(theta))}
+    @staticmethod
+    def _describe_nodes(units: Units, theta: Floats) -> Mapping[str, npt.ArrayLike]:
+        return {"mean": GaussianTree._decode(units, Reals(theta))}
 
     def _described(self) -> list[str]:
         # A matrix is fixed, and has no value for each feature.
-        return ["persistence", "noise", *(["diffusion"] if self._rotation is None else [])]
+        return ["persistence", "noise", *(["diffusion"] if self._units.rotation is None else [])]
 
     def _describe_hyperparameter(self, name: str, values: Floats) -> Floats:
-        return values if name == "persistence" else values * self._scale**2
+        return values if name == "persistence" else values * self._units.scale**2
 
 
-def _covariance(value: Any, n_features: int) -> Floats:
-    try:
-        matrix = np.array(value, dtype=np.float64)
-    except (ValueError, TypeError):
-        raise InvalidValue(f"diffusion={shown(value)} is not a matrix of numbers") from None
+def _in_units(name: str, value: Any, default: Any, scale: Floats) -> Variances:
+    """Return a variance for each feature in units of the model, which defaults are given in."""
+    if value is None:
+        return check_variances(name, default, scale.size)
+    given = check_variances(name, value, scale.size)
+    with np.errstate(over="ignore"):
+        result = Variances._make(bound / scale**2 for bound in given)
+    wrong = np.flatnonzero((result.low < LEAST[name]) | (result.high > MOST))
+    if wrong.size:
+        k = int(wrong[0])
+        raise InvalidValue(
+            f"{name}={shown(value)} is {result.start[k]:.1g} times the variance of feature {k}; "
+            f"it must be from {LEAST[name]:g} to {MOST:g} times"
+        )
+    return result
+
+
+def _check_distance(root_mean: Floats, mean: Floats, scale: Floats) -> None:
+    """Raise if the root's prior mean is farther from the data than digits reach."""
+    with np.errstate(over="ignore"):
+        distance = np.abs(root_mean - mean) / scale
+    k = int(np.argmax(distance))
+    if not distance[k] <= FARTHEST:
+        raise InvalidValue(
+            f"root_mean is {distance[k]:.1g} standard deviations of feature {k} away from its "
+            f"mean; it must be within {FARTHEST:g}, or None for that mean"
+        )
+
+
+def _eigen(matrix: Floats, n_features: int) -> tuple[Floats, Floats]:
+    """Return eigenvalues and eigenvectors of a covariance, or raise."""
     if matrix.shape != (n_features, n_features):
         raise InvalidValue(
             f"diffusion has shape {matrix.shape}; a covariance of {n_features} features has "
@@ -236,9 +285,10 @@ def _covariance(value: Any, n_features: int) -> Floats:
         )
     if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T, rtol=1e-8, atol=0.0):
         raise InvalidValue("diffusion is not a symmetric matrix of finite numbers")
-    smallest = float(np.linalg.eigvalsh(matrix)[0])
-    if smallest <= 0.0:
+    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    if values[0] <= 1e-13 * values[-1]:  # rounding moves an eigenvalue of 0 by less
         raise InvalidValue(
-            f"diffusion is not positive definite: its smallest eigenvalue is {smallest:g}"
+            f"diffusion is not positive definite: its eigenvalues go from {values[0]:g} to "
+            f"{values[-1]:g}"
         )
-    return 0.5 * (matrix + matrix.T)
+    return values, np.ascontiguousarray(vectors)

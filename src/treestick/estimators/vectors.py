@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treestick.inputs import InvalidValue, check_hyperparameter, shown
+from treestick.inputs import InvalidValue, check_hyperparameter, check_positive, shown
 from treestick.moves.state import Floats
 
 
@@ -16,30 +16,37 @@ class Variances(NamedTuple):
     high: Floats
 
 
+def to_array(value: Any) -> Floats | None:
+    """Return ``value`` as an array, or None if it is not one of real numbers."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
+
+
 def check_vector(name: str, value: Any, n_features: int) -> Floats:
     """Return a number, or an array of one for each feature, as such an array."""
-    try:
-        vector = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), n_features))
-    except (ValueError, TypeError):
+    array = to_array(value)
+    if array is None or array.shape not in ((), (n_features,)):
         raise InvalidValue(
             f"{name}={shown(value)} is not a number, nor an array with one for each of the "
             f"{n_features} features"
-        ) from None
+        )
+    vector = np.array(np.broadcast_to(array, n_features))
     if not np.isfinite(vector).all():
         raise InvalidValue(f"{name}={shown(value)} is not finite")
     return vector
 
 
-def check_variances(name: str, value: Any, n_features: int) -> Variances:
-    """Return a number, an interval, or an array of numbers for each feature."""
-    if isinstance(value, tuple) or np.ndim(value) == 0:
-        bounds = check_hyperparameter(name, value)
+def check_variances(name: str, value: Any, n_features: int, most: float = np.inf) -> Variances:
+    """Return a number, an interval, or an array of numbers for each feature, up to ``most``."""
+    if isinstance(value, tuple) or np.isscalar(value) or value is None:
+        bounds = check_hyperparameter(name, value, most)
         return Variances._make(np.full(n_features, bound) for bound in bounds)
     vector = check_vector(name, value, n_features)
-    wrong = np.flatnonzero(vector <= 0.0)
-    if wrong.size:
-        k = int(wrong[0])
-        raise InvalidValue(f"{name}: feature {k} has {vector[k]}; a variance is above 0")
+    for k, variance in enumerate(vector.tolist()):
+        check_positive(f"{name}: feature {k}", variance, most)
     return Variances(vector, vector, vector)
 
 

@@ -397,21 +397,30 @@ def _collect(
                 new_row[row] = n_before + n_kept
             kept[n_kept] = row
             n_kept += 1
-    kept = kept[:n_kept]
-    theta = np.full((n_kept, unseen.theta.shape[1]), np.nan)
-    for k in range(n_kept):
-        if is_needed[kept[k]]:
-            theta[k] = unseen.theta[unseen.slot[kept[k]]]
     nodes = NewNodes(
-        np.where(kept < n_before, kept, NULL),
-        new_row[table.parent[kept]],
-        table.ordinal[kept],
-        table.entity[kept],
-        table.psi[kept],
-        np.where(is_needed[kept], table.nu[kept], np.nan),
-        theta,
+        np.full(n_kept, NULL),
+        np.empty(n_kept, dtype=np.int64),
+        np.empty(n_kept, dtype=np.int64),
+        np.empty(n_kept, dtype=np.uint64),
+        np.empty(n_kept),
+        np.full(n_kept, np.nan),
+        np.full((n_kept, unseen.theta.shape[1]), np.nan),
     )
-    return new_row[rows], nodes
+    for k in range(n_kept):
+        row = kept[k]
+        if row < n_before:
+            nodes.row[k] = row
+        nodes.parent[k] = new_row[table.parent[row]]
+        nodes.ordinal[k] = table.ordinal[row]
+        nodes.entity[k] = table.entity[row]
+        nodes.psi[k] = table.psi[row]
+        if is_needed[row]:
+            nodes.nu[k] = table.nu[row]
+            nodes.theta[k] = unseen.theta[unseen.slot[row]]
+    new_rows = np.empty(rows.size, dtype=np.int64)
+    for k in range(rows.size):
+        new_rows[k] = new_row[rows[k]]
+    return new_rows, nodes
 
 
 @compiled

@@ -69,7 +69,7 @@ def _sum_range(
             contract.add_statistics(model, data, n, sums[assignments[n]])
         level = 0
         while is_waiting[level]:
-            sums = partial[level] + sums
+            _add(partial[level], sums)
             is_waiting[level] = False
             level += 1
         partial[level] = sums
@@ -77,5 +77,13 @@ def _sum_range(
     total = np.zeros((n_nodes, width))
     for level in range(n_levels + 1):
         if is_waiting[level]:
-            total = partial[level] + total
+            _add(partial[level], total)
     return total
+
+
+@compiled
+def _add(sums: Floats, total: Floats) -> None:
+    # A loop compiles in a tenth of the time that Numba takes for array expressions.
+    for node in range(total.shape[0]):
+        for k in range(total.shape[1]):
+            total[node, k] += sums[node, k]
