@@ -97,10 +97,10 @@ def test_chain_agrees_with_exact_enumeration(schedule: str) -> None:
     draws = []
     for swept in itertools.islice(chain, 100, 100 + N_DRAWS * EVERY, EVERY):
         tree = to_tree(swept.state)
-        name = partition_name(tree)
-        if name not in seen:
-            seen[name] = describe(tree)
-        draws.append(seen[name])
+        partition = partition_name(tree)
+        if partition not in seen:
+            seen[partition] = describe(tree)
+        draws.append(seen[partition])
     for name, probability in exact().items():
         batches = np.array([draw[name] for draw in draws]).reshape(N_BATCHES, -1).mean(axis=1)
         # Of what is deeper than was enumerated, 2e-4 may be missing.

@@ -75,7 +75,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 def _telling_of_compilation() -> Iterator[None]:
     from treestick._jit import on_first_compile
 
-    with on_first_compile(lambda: _say("compiling; later runs need not ...")):
+    with on_first_compile(lambda: _say("compiling for up to a minute; later runs need not ...")):
         yield
 
 

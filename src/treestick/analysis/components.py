@@ -9,8 +9,9 @@ unseen subtree under node e, it stops m levels below e with probability
 and its likelihood is the model's, m diffusions below theta[e], integrated over those
 (:func:`treestick.contract.prepare_unseen`). So a draw is a mixture of explicit densities.
 
-Rule 1. No mass is dropped: levels end where less than ``NEGLIGIBLE`` of all mass lies below, and
-that goes to the last level.
+Rule 1. No mass is dropped: levels end where less than ``NEGLIGIBLE`` of all mass lies below, at the
+latest after ``MOST_LEVELS``, and all mass below goes to the last level. (The latter matters where
+alpha hardly decays, and moves the mass of nodes more than a hundred levels down.)
 Rule 2. Every row is computed by itself and in one order, so results do not depend on which rows
 come together, nor on threads.
 """
@@ -28,6 +29,7 @@ from treestick.random import Key, Purpose, key_for, open_stream, uniform
 from treestick.tree.table import NULL, NodeTable
 
 NEGLIGIBLE = 1e-9
+MOST_LEVELS = 100
 
 
 class Components(NamedTuple):
@@ -55,7 +57,7 @@ def make_components(model: Any, table: NodeTable, theta: Floats, sticks: Sticks)
         goes_on = mass[node] / (n_here + 1.0) * (n_below + alpha)
         entering[node] = goes_on * sticks.gamma / (n_below + sticks.gamma)
         left, level = entering[node], 0
-        while level == 0 or left >= NEGLIGIBLE:
+        while level == 0 or (left >= NEGLIGIBLE and level < MOST_LEVELS):
             level += 1
             alpha = alpha_at(sticks, table.depth[node] + level)
             left *= alpha / (1.0 + alpha)

@@ -86,6 +86,12 @@ class Progress:
                 n_nodes=str(n_nodes),
             )
 
+    def say(self, line: str) -> None:
+        """Show a line above the display, where there is one."""
+        display = self._display
+        if display is not None:
+            display.console.print(line, style="dim", highlight=False)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

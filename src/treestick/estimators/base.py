@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from treestick._jit import deferred_interrupts
+from treestick._jit import deferred_interrupts, on_first_compile
 from treestick.analysis import components
 from treestick.analysis.convergence import disagreements
 from treestick.chain import SCHEDULES, Swept, first_state, run_chain
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     import xarray
 
 ROWS_AT_ONCE = 4096
+MOST_ALPHA0 = 1e6
+"""Beyond, differences of log-gamma functions lose the digits that decide."""
+MOST_GAMMA = 1e4
+"""About so many sticks are broken to find one child; beyond, sweeps take minutes."""
+COMPILING = "compiling for this model, a minute or less; later runs need not ..."
 SCALARS = ("alpha0", "decay", "gamma", "n_nodes", "depth")
 STATISTICS = ("lp", "log_likelihood", "complete_data", "acceptance_rate", "tries")
 AGREE_ON = ("n_nodes", "depth", "log_likelihood", "lp")
@@ -127,9 +132,9 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if self.schedule not in SCHEDULES:
             raise InvalidValue(f"schedule={shown(self.schedule)} is not one of {SCHEDULES}")
         sticks = Sticks(
-            *check_hyperparameter("alpha0", self.alpha0),
+            *check_hyperparameter("alpha0", self.alpha0, most=MOST_ALPHA0),
             *check_hyperparameter("decay", self.decay, most=1.0),
-            *check_hyperparameter("gamma", self.gamma),
+            *check_hyperparameter("gamma", self.gamma, most=MOST_GAMMA),
         )
         model, units = self._make_model(values)
         data, n_data = self._encode(units, values)
@@ -158,7 +163,8 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 scores, n_nodes = swept.scores, swept.state.n_nodes
                 progress.update(chain, swept.sweep, scores.complete_data, n_nodes)
 
-            interrupted = run_chains(make_chain, n_chains, n_sweeps, self.n_jobs, after_sweep)
+            with on_first_compile(lambda: progress.say(COMPILING)):
+                interrupted = run_chains(make_chain, n_chains, n_sweeps, self.n_jobs, after_sweep)
         store.close()
         if not any(traces):
             raise KeyboardInterrupt
@@ -166,6 +172,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self._model, self._units, self._sticks = model, units, sticks
         self._store = store
         self._traces = [trace for trace in traces if trace]
+        self._thin = thin
         self.n_iter_ = max(n_done)
         self._finish()
         # Warnings last: where they are errors, the estimator is fitted all the same.
@@ -243,7 +250,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         attributes = {
             "inference_library": "treestick",
             "sweep_of_first_draw": self._traces[0][0].sweep,
-            "thin": self.thin,
+            "thin": self._thin,
         }
         return xarray.DataTree.from_dict(
             {
