@@ -18,7 +18,7 @@ import numpy as np
 
 from treestick.chain import run_chain, sweep
 from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
-from treestick.moves.assignments import move_assignments
+from treestick.moves.assignments import Slots, move_assignments
 from treestick.moves.hyperparameters import move_hyperparameters
 from treestick.moves.parameters import move_model_hyperparameters, move_parameters
 from treestick.moves.prune import move_prune
@@ -72,6 +72,7 @@ def by_move(n_sweeps: int) -> None:
     """Print the time of each move at 50,000 data and 40 nodes."""
     state, data = simulate(50_000, 40)
     tasks = make_tasks(50_000)
+    spare: list[Slots] = []
     times: dict[str, list[float]] = {}
 
     def timed(name: str, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -85,7 +86,7 @@ def by_move(n_sweeps: int) -> None:
     for number in range(n_sweeps + 2):
         key = make_key(1, 0, number + 1)
         state = timed("sticks and order", move_redraw, key, state)
-        state, _ = timed("assignments", move_assignments, key, state, data, tasks)
+        state, _ = timed("assignments", move_assignments, key, state, data, tasks, map, spare)
         state = timed("statistics", sum_statistics, state, data, tasks)
         state, _ = timed("parameters", move_parameters, key, state)
         state = timed("diffusion", move_model_hyperparameters, key, state)
@@ -103,15 +104,17 @@ def by_move(n_sweeps: int) -> None:
 
 def by_threads(n_rounds: int, n_sweeps: int) -> None:
     """Print how much faster two threads are than one, round by round."""
-    state, data = simulate(200_000, 40)
-    ratios = []
-    with ThreadPoolExecutor(2) as pool:
-        for _ in range(n_rounds):
-            one = seconds_per_sweep(state, data, n_sweeps)
-            two = seconds_per_sweep(state, data, n_sweeps, pool.map)
-            ratios.append(one / two)
-    shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    print(f"Two threads against one, 200,000 data: {statistics.median(ratios):.2f} times ({shown})")
+    print("| data | two threads against one | rounds |\n|---|---|---|")
+    for n_data in (50_000, 500_000):
+        state, data = simulate(n_data, 40)
+        ratios = []
+        with ThreadPoolExecutor(2) as pool:
+            for _ in range(n_rounds):
+                one = seconds_per_sweep(state, data, n_sweeps)
+                two = seconds_per_sweep(state, data, n_sweeps, pool.map)
+                ratios.append(one / two)
+        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"| {n_data:,} | {statistics.median(ratios):.2f} times | {shown} |")
 
 
 def by_data(n_sweeps: int) -> None:
@@ -132,10 +135,11 @@ def by_nodes(n_sweeps: int) -> None:
         key = make_key(2, 0, 1)
         ready = move_redraw(key, state)
         tasks = make_tasks(50_000)
-        times = []
+        times: list[float] = []
+        spare: list[Slots] = []
         for _ in range(n_sweeps):
             start = time.perf_counter()
-            _, tries = move_assignments(key, ready, data, tasks)
+            _, tries = move_assignments(key, ready, data, tasks, map, spare)
             times.append(time.perf_counter() - start)
         each = 1e6 * statistics.median(times) / 50_000
         print(f"| {n_nodes} | {tries:.2f} | {each:.2f} | {each / tries:.2f} | {1e3 * whole:.0f} |")

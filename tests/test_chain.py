@@ -85,9 +85,9 @@ def test_how_data_are_cut_into_tasks_changes_nothing(
     monkeypatch.setattr(assignments, "MOST_BYTES", most_bytes)
     move = assignments.move_assignments
 
-    def in_pieces(key: Any, state: State, data: Any, given: Any, run: Any = map) -> Any:
+    def in_pieces(key: Any, state: State, data: Any, given: Any, run: Any, spare: Any) -> Any:
         cuts = [0, 1, 17, 150, 151, 399, 400]
-        return move(key, state, data, list(itertools.pairwise(cuts)), run)
+        return move(key, state, data, list(itertools.pairwise(cuts)), run, spare)
 
     monkeypatch.setattr("treestick.chain.move_assignments", in_pieces)
     for a, b in zip(whole, run(model, data, 25, schedule), strict=True):

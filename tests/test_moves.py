@@ -161,8 +161,8 @@ MODEL_BUGS = {
     "misprint 3: the minus of the Bernoulli likelihood": (
         "assignments",
         "bernoulli",
-        "        none -= softplus(theta[d])",
-        "        none += softplus(theta[d])",
+        "    _tabulate(theta, none - math.log(product), prepared)",
+        "    _tabulate(theta, -none + math.log(product), prepared)",
     ),
     "a missing Hastings term: every Hamiltonian proposal accepted": (
         "parameters",

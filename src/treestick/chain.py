@@ -19,7 +19,7 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
-from treestick.moves.assignments import move_assignments
+from treestick.moves.assignments import Slots, move_assignments
 from treestick.moves.hyperparameters import move_hyperparameters, move_ordered
 from treestick.moves.order import move_order
 from treestick.moves.parameters import move_model_hyperparameters, move_parameters
@@ -100,12 +100,13 @@ def sweep(
     run: Run = map,
     schedule: str = "default",
     adapting: bool = False,
+    spare: list[Slots] | None = None,
 ) -> tuple[State, SweepInfo]:
-    """Apply each move of the schedule once."""
+    """Apply each move of the schedule once. ``spare`` is memory that sweeps hand on."""
     keeps_sticks = schedule == "paper"
     tasks = make_tasks(state.assignments.size)
     state = move_order(key, state) if keeps_sticks else move_redraw(key, state)
-    state, tries = move_assignments(key, state, data, tasks, run)
+    state, tries = move_assignments(key, state, data, tasks, run, spare)
     state = sum_statistics(state, data, tasks, run)
     state, acceptance = move_parameters(key, state, adapting)
     state = move_model_hyperparameters(key, state)
@@ -146,8 +147,9 @@ def run_chain(
     Step sizes adapt in the first ``burn_in`` sweeps and stay as they are from then on.
     """
     number = after
+    spare: list[Slots] = []
     while True:
         number += 1
         key = make_key(seed, chain, number)
-        state, info = sweep(key, state, data, run, schedule, adapting=number <= burn_in)
+        state, info = sweep(key, state, data, run, schedule, number <= burn_in, spare)
         yield Swept(number, state, scores(state), info)

@@ -149,9 +149,15 @@ def _tabulate(weights: Floats, none: float, prepared: Floats) -> None:
 def prepare(model: Bernoulli, theta: Floats, prepared: Floats) -> None:
     """Tabulate the logits, which are the weights of the bits."""
     none = 0.0
+    product = 1.0
     for d in range(theta.size):
-        none -= softplus(theta[d])
-    _tabulate(theta, none, prepared)
+        # log(1 + e**t) = max(t, 0) + log(1 + e**-|t|), with one logarithm for many factors.
+        none -= max(theta[d], 0.0)
+        product *= 1.0 + math.exp(-abs(theta[d]))
+        if product > 1e300:
+            none -= math.log(product)
+            product = 1.0
+    _tabulate(theta, none - math.log(product), prepared)
 
 
 @compiled

@@ -63,6 +63,15 @@ MOST_BYTES = 2**26
 """What one thread keeps of the unseen tree; more is forgotten, and looked up again if needed."""
 
 
+class Slots(NamedTuple):
+    """Memory for the parameters of unseen nodes: used again in every sweep, for getting memory from
+    the system, page by page, takes longer than filling it.
+    """
+
+    theta: Floats
+    prepared: Floats
+
+
 class Unseen(NamedTuple):
     """What one thread has looked up of the unseen tree: a memory that nobody depends on."""
 
@@ -106,7 +115,12 @@ class Found(NamedTuple):
 
 
 def move_assignments(
-    key: Key, state: State, data: Any, tasks: Sequence[Task], run: Run = map
+    key: Key,
+    state: State,
+    data: Any,
+    tasks: Sequence[Task],
+    run: Run = map,
+    spare: list[Slots] | None = None,
 ) -> tuple[State, float]:
     """Move every datum; return the state, pruned to the new hull, and the mean number of tries.
 
@@ -122,7 +136,10 @@ def move_assignments(
         Ranges of rows that together are all data.
     run : callable
         Like ``map``: applies a function to each task, perhaps on several threads.
+    spare : list of Slots, optional
+        Memory of earlier sweeps, to be used again; what is used now is left there.
     """
+    spare = [] if spare is None else spare
     _, prepared_width, _ = contract.widths(state.model)
     prepared = np.empty((state.n_nodes, prepared_width))
     _prepare_all(state.model, state.theta, prepared)
@@ -136,7 +153,7 @@ def move_assignments(
         start, stop = task
         # Data of one node one after the other: they ask the same nodes, which stay in the cache.
         order = start + np.argsort(state.assignments[start:stop].astype(small), kind="stable")
-        unseen = idle.pop() if idle else _nothing_seen(state, prepared_width)
+        unseen = idle.pop() if idle else _nothing_seen(state, prepared_width, spare)
         rows = np.empty(order.size, dtype=np.int64)
         found = []
         first = done = 0
@@ -157,7 +174,11 @@ def move_assignments(
                 idle.append(unseen)
                 return found
             # What was looked up and not needed can be forgotten: it would be looked up the same.
-            unseen = _enlarged(unseen) if has_room else _nothing_seen(state, prepared_width)
+            if has_room:
+                unseen = _enlarged(unseen)
+            else:
+                spare.append(Slots(unseen.theta, unseen.prepared))
+                unseen = _nothing_seen(state, prepared_width, spare)
 
     table = grow(state.table, n_before)  # a copy
     theta = np.full((n_before, state.theta.shape[1]), np.nan)
@@ -169,19 +190,27 @@ def move_assignments(
             table, theta, new_row = _join(table, theta, found.nodes, n_before)
             assignments[found.data] = new_row[found.rows]
             n_tried += found.n_tried
+    spare.extend(Slots(unseen.theta, unseen.prepared) for unseen in idle)
     moved = state._replace(table=table, theta=theta, assignments=assignments)
     return move_prune(moved), n_tried / max(assignments.size, 1)
 
 
-def _nothing_seen(state: State, prepared_width: int) -> Unseen:
-    size = int(state.table.size[0])
+def _nothing_seen(state: State, prepared_width: int, spare: list[Slots]) -> Unseen:
+    theta_width = state.theta.shape[1]
+    slots = (
+        spare.pop()
+        if spare
+        else Slots(np.empty((ROOM, theta_width)), np.empty((ROOM, prepared_width)))
+    )
+    n_slots = slots.theta.shape[0]
+    size = int(state.table.size[0]) + ROOM
     return Unseen(
-        grow(state.table, size + ROOM),
-        np.full(size + ROOM, NULL),
+        grow(state.table, size),
+        np.full(size, NULL),
         np.zeros(1, dtype=np.int64),
-        np.empty((ROOM, state.theta.shape[1])),
-        np.empty((ROOM, prepared_width)),
-        np.zeros(ROOM, dtype=np.bool_),
+        slots.theta,
+        slots.prepared,
+        np.zeros(n_slots, dtype=np.bool_),
     )
 
 
