@@ -64,8 +64,10 @@ MOST_BYTES = 2**26
 
 
 class Slots(NamedTuple):
-    """Memory for the parameters of unseen nodes: used again in every sweep, for getting memory from
-    the system, page by page, takes longer than filling it.
+    """Memory for the parameters of unseen nodes.
+
+    It is used again in every sweep: to get it from the system, page by page, takes longer than to
+    fill it.
     """
 
     theta: Floats
