@@ -108,7 +108,7 @@ def sweep(
     state = move_order(key, state) if keeps_sticks else move_redraw(key, state)
     state, tries = move_assignments(key, state, data, tasks, run, spare)
     state = sum_statistics(state, data, tasks, run)
-    state, acceptance = move_parameters(key, state, adapting)
+    state, acceptance = move_parameters(key, state, adapting, run)
     state = move_model_hyperparameters(key, state)
     state = move_ordered(key, state) if keeps_sticks else move_hyperparameters(key, state)
     return state, SweepInfo(acceptance, tries)

@@ -42,6 +42,8 @@ class NodeModel(NamedTuple):
     add_statistics: Callable[..., Any]
     log_likelihood_of_sums: Callable[..., Any]
     log_prior: Callable[..., Any]
+    n_parts: Callable[..., Any]
+    adapt: Callable[..., Any]
     update_parameters: Callable[..., Any]
     update_hyperparameters: Callable[..., Any]
     simulate: Callable[..., Any]
@@ -156,14 +158,27 @@ def log_prior(model: Any, table: Any, theta: Any) -> float:
 
 
 @_stands_for_the_models
-def update_parameters(
-    key: Any, model: Any, table: Any, statistics: Any, theta: Any, adapting: bool
-) -> tuple[Any, float]:
-    """Overwrite ``theta`` of all rows by a move that leaves its conditional law invariant.
+def n_parts(model: Any) -> int:
+    """Return into how many parts ``theta`` falls that are independent given everything else.
 
-    Return the model, whose step sizes may have changed if ``adapting``, and the share of proposals
-    that were accepted (1 for exact draws).
+    It is a function of the model alone: draws must not depend on the number of threads.
     """
+
+
+@_stands_for_the_models
+def update_parameters(
+    key: Any, model: Any, table: Any, statistics: Any, theta: Any, part: int, adapting: bool
+) -> tuple[int, int]:
+    """Overwrite one part of ``theta``, all rows, by a move that leaves its conditional invariant.
+
+    Parts are updated at once by several threads, each with randomness of its own
+    (:func:`treestick.random.key_of_part`). Return how many proposals were accepted, of how many.
+    """
+
+
+@_stands_for_the_models
+def adapt(model: Any, acceptance: float) -> Any:
+    """Return the model with step sizes changed after this share of proposals was accepted."""
 
 
 @_stands_for_the_models

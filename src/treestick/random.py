@@ -101,6 +101,20 @@ def make_key(seed: int, chain: int = 0, sweep: int = 0, purpose: int = 0, entity
     return Key(*(np.uint64(check_whole_number(n, v, 0, LARGEST_SEED)) for n, v in fields.items()))
 
 
+PART = np.uint64(32)
+
+
+@compiled
+def key_of_part(key: Key, part: int) -> Key:
+    """Return the key of one part of a move that falls into independent parts.
+
+    The number of the part goes above that of the chain, which is below 2**32: no two parts of any
+    chains share a stream, and part 0 has the streams of the whole.
+    """
+    chain = key.chain | (np.uint64(part) << PART)
+    return Key(key.seed, chain, key.sweep, key.purpose, key.entity)
+
+
 @compiled
 def key_for(key: Key, purpose: int, entity: int) -> Key:
     """Return ``key`` with another purpose and entity."""

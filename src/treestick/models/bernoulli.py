@@ -34,6 +34,7 @@ from treestick.random import (
     Stream,
     exponential,
     key_for,
+    key_of_part,
     normal,
     open_stream,
     reopen,
@@ -43,6 +44,7 @@ from treestick.tree.table import NULL, NodeTable
 
 Floats = npt.NDArray[np.float64]
 
+DIMENSIONS_PER_PART = 64
 LEAPFROG_STEPS = 25
 SLICE_SHARE = 0.1
 """In this share of the sweeps the slice move follows the Hamiltonian one."""
@@ -256,23 +258,50 @@ def update_parameters(
     table: NodeTable,
     statistics: Floats,
     theta: Floats,
+    part: int,
     adapting: bool,
-) -> tuple[Bernoulli, float]:
-    """Hamiltonian move on all logits; in a tenth of the sweeps a slice move follows.
+) -> tuple[int, int]:
+    """Hamiltonian move on the logits of some dimensions; sometimes a slice move follows.
 
-    Which sweeps these are is drawn from the key, so both are moves of their own. While step sizes
-    adapt it follows in every sweep: logits that are far from where the data want them have another
-    curvature than they will have, and Hamiltonian proposals fail.
+    Whether it does is drawn from the key, so both are moves of their own. While step sizes adapt it
+    follows always: logits that are far from where the data want them have another curvature than
+    they will have, and Hamiltonian proposals fail.
     """
-    curvature = _curvature(model, table, statistics, theta.shape[0])
-    acceptance = _hamiltonian_move(key, model, table, statistics, theta, curvature)
-    stream = open_stream(key_for(key, Purpose.DIMENSION, theta.shape[1]))
+    first = part * DIMENSIONS_PER_PART
+    last = min(first + DIMENSIONS_PER_PART, theta.shape[1])
+    key = key_of_part(key, part)
+    some = Bernoulli(
+        model.diffusion[first:last],
+        model.diffusion_low[first:last],
+        model.diffusion_high[first:last],
+        model.root_mean[first:last],
+        model.root_variance[first:last],
+        model.step,
+    )
+    sums = statistics[:, first:last].copy()
+    logits = theta[:, first:last].copy()
+    curvature = _curvature(some, table, sums, theta.shape[0])
+    n_accepted = _hamiltonian_move(key, some, table, sums, logits, curvature)
+    stream = open_stream(key_for(key, Purpose.DIMENSION, last - first))
     if uniform(stream) < SLICE_SHARE or adapting:
-        _slice_move(key, model, table, statistics, theta, curvature)
-    if adapting:
-        step = model.step * math.exp(0.2 * (acceptance - TARGET_ACCEPTANCE))
-        model = _replace(model, model.diffusion, min(max(step, SHORTEST_STEP), LONGEST_STEP))
-    return model, acceptance
+        _slice_move(key, some, table, sums, logits, curvature)
+    for node in range(theta.shape[0]):
+        for d in range(first, last):
+            theta[node, d] = logits[node, d - first]
+    return n_accepted, last - first
+
+
+@compiled
+def n_parts(model: Bernoulli) -> int:
+    """Dimensions are independent given everything else; some go together."""
+    return (model.diffusion.size + DIMENSIONS_PER_PART - 1) // DIMENSIONS_PER_PART
+
+
+@compiled
+def adapt(model: Bernoulli, acceptance: float) -> Bernoulli:
+    """Lengthen the step if more than the target was accepted, else shorten it."""
+    step = model.step * math.exp(0.2 * (acceptance - TARGET_ACCEPTANCE))
+    return _replace(model, model.diffusion, min(max(step, SHORTEST_STEP), LONGEST_STEP))
 
 
 @compiled
@@ -353,8 +382,8 @@ def _hamiltonian_move(
     statistics: Floats,
     theta: Floats,
     curvature: Floats,
-) -> float:
-    """Hamiltonian move (Neal 1993) with 25 leapfrog steps; return the share accepted.
+) -> int:
+    """Hamiltonian move (Neal 1993) with 25 leapfrog steps; return how many were accepted.
 
     Given everything else the dimensions are independent, each with one logit per node. So each
     dimension is a move of its own: momenta of all nodes, a random step size, and one decision,
@@ -397,14 +426,14 @@ def _hamiltonian_move(
     after = _energy(model, table, statistics, moved)
     _add_kinetic(momentum, curvature, after)
 
-    acceptance = 0.0
+    n_accepted = 0
     for d in range(n_dimensions):
         change = after[d] - before[d]
         if change < level[d]:  # false for nan, where a trajectory has left the range of floats
             for node in range(n_nodes):
                 theta[node, d] = moved[node, d]
-            acceptance += 1.0
-    return acceptance / n_dimensions
+            n_accepted += 1
+    return n_accepted
 
 
 @compiled
@@ -524,6 +553,8 @@ register(
         add_statistics,
         log_likelihood_of_sums,
         log_prior,
+        n_parts,
+        adapt,
         update_parameters,
         update_hyperparameters,
         simulate,

@@ -23,10 +23,23 @@ import numpy.typing as npt
 from treestick._jit import compiled
 from treestick.contract import NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
-from treestick.random import Key, Purpose, Stream, key_for, normal, open_stream, reopen, uniform
+from treestick.random import (
+    Key,
+    Purpose,
+    Stream,
+    key_for,
+    key_of_part,
+    normal,
+    open_stream,
+    reopen,
+    uniform,
+)
 from treestick.tree.table import NULL, NodeTable
 
 Floats = npt.NDArray[np.float64]
+
+
+DIMENSIONS_PER_PART = 64
 
 
 class Gaussian(NamedTuple):
@@ -218,9 +231,12 @@ def update_parameters(
     table: NodeTable,
     statistics: Floats,
     theta: Floats,
+    part: int,
     adapting: bool,
-) -> tuple[Gaussian, float]:
+) -> tuple[int, int]:
     """Draw all means jointly and exactly from their conditional: one pass up, one down.
+
+    Dimensions are independent given the hyperparameters; those of one part are drawn here.
 
     Upwards, what the data at and below node k say of its mean is exp(-J x**2 / 2 + h x) with
 
@@ -232,12 +248,15 @@ def update_parameters(
     root has precision J + 1 / root_variance and mean h / precision. Linear in the number of nodes.
     """
     n_nodes, n_dimensions = theta.shape
+    first = part * DIMENSIONS_PER_PART
+    last = min(first + DIMENSIONS_PER_PART, n_dimensions)
+    key = key_of_part(key, part)
     precision = np.zeros((n_nodes, n_dimensions))
     pull = np.zeros((n_nodes, n_dimensions))
     eta = model.persistence
     for node in range(n_nodes - 1, -1, -1):
         parent = table.parent[node]
-        for d in range(n_dimensions):
+        for d in range(first, last):
             precision[node, d] += table.n_here[node] / model.noise[d]
             pull[node, d] += statistics[node, d] / model.noise[d]
             if parent != NULL:
@@ -248,7 +267,7 @@ def update_parameters(
     for node in range(n_nodes):
         reopen(stream, key_for(key, Purpose.PARAMETERS, table.entity[node]))
         parent = table.parent[node]
-        for d in range(n_dimensions):
+        for d in range(first, last):
             from_above = 0.0
             prior_precision = 1.0 / model.root_variance[d]
             if parent != NULL:
@@ -257,7 +276,19 @@ def update_parameters(
             total = precision[node, d] + prior_precision
             mean = (pull[node, d] + from_above) / total
             theta[node, d] = mean + normal(stream) / math.sqrt(total)
-    return model, 1.0
+    return last - first, last - first
+
+
+@compiled
+def n_parts(model: Gaussian) -> int:
+    """Dimensions are independent given everything else; some go together."""
+    return (model.noise.size + DIMENSIONS_PER_PART - 1) // DIMENSIONS_PER_PART
+
+
+@compiled
+def adapt(model: Gaussian, acceptance: float) -> Gaussian:
+    """Exact draws have no step size."""
+    return model
 
 
 @compiled
@@ -337,6 +368,8 @@ register(
         add_statistics,
         log_likelihood_of_sums,
         log_prior,
+        n_parts,
+        adapt,
         update_parameters,
         update_hyperparameters,
         simulate,

@@ -1,23 +1,35 @@
 """Moves on the parameters of the nodes and the hyperparameters of the model: the model's own."""
 
+import numpy as np
+
 from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.state import Floats, State
+from treestick.moves.tasks import Run
 from treestick.random import Key
 from treestick.tree.table import NodeTable
 
 
-def move_parameters(key: Key, state: State, adapting: bool = False) -> tuple[State, float]:
+def move_parameters(
+    key: Key, state: State, adapting: bool = False, run: Run = map
+) -> tuple[State, float]:
     """Update ``theta`` of the hull; return also the share of accepted proposals.
 
     Step sizes change only if ``adapting``, which leaves the law invariant only in the limit: for
-    burn-in alone.
+    burn-in alone. ``run`` is like ``map``, and may do the parts on several threads.
     """
     theta = state.theta.copy()
-    model, acceptance = _update_parameters(
-        key, state.model, state.table, state.statistics, theta, adapting
-    )
-    return state._replace(theta=theta, model=model), float(acceptance)
+    model = state.model
+
+    def update(part: int) -> tuple[int, int]:
+        return _update_parameters(key, model, state.table, state.statistics, theta, part, adapting)
+
+    counts = np.array(list(run(update, range(contract.n_parts(model)))))
+    n_accepted, n_proposed = counts.sum(axis=0)
+    acceptance = float(n_accepted / n_proposed)
+    if adapting:
+        model = contract.adapt(model, acceptance)
+    return state._replace(theta=theta, model=model), acceptance
 
 
 def move_model_hyperparameters(key: Key, state: State) -> State:
@@ -33,9 +45,10 @@ def _update_parameters(
     table: NodeTable,
     statistics: Floats,
     theta: Floats,
+    part: int,
     adapting: bool,
-) -> tuple[object, float]:
-    return contract.update_parameters(key, model, table, statistics, theta, adapting)
+) -> tuple[int, int]:
+    return contract.update_parameters(key, model, table, statistics, theta, part, adapting)
 
 
 @compiled

@@ -17,7 +17,7 @@ from treestick.moves.state import Floats, Integers, State
 
 Task = tuple[int, int]
 """First row, and the one behind the last."""
-Run = Callable[[Callable[[Task], Any], Iterable[Task]], Iterable[Any]]
+Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Like ``map``: applies a function to each task, perhaps on several threads, results in order."""
 
 BLOCK = 2048
