@@ -119,6 +119,7 @@ def test_help_and_version(treestick: Cli) -> None:
     assert treestick("nonsense")[0] == 2
 
 
+@pytest.mark.filterwarnings("ignore:the chains disagree")
 def test_demo(treestick: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "demo"
     code, out, _ = treestick("demo", "-o", str(folder))

@@ -25,7 +25,7 @@ X = np.array([[-1.1, 0.3], [-0.7, 0.6], [1.2, 0.2], [0.9, -1.5]])
 ALPHA0, DECAY, GAMMA = 0.8, 0.25, 0.9
 PERSISTENCE, DIFFUSION, NOISE, ROOT_VARIANCE = 0.9, 1.3, 0.4, 0.8
 DEEPEST = 3
-N_DRAWS, EVERY = 6000, 4
+N_DRAWS, EVERY = 4800, 4
 """Draws compared, and sweeps from one to the next."""
 N_BATCHES = 60
 

@@ -666,11 +666,14 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]
 
         monkeypatch.setattr(Progress, "update", update)
 
+    # Python leaves SIGINT ignored where whoever started it had it so, as shells do in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield interrupt_after
+    signal.signal(signal.SIGINT, before)
     assert not [thread for thread in threading.enumerate() if "treestick" in thread.name]
 
 
-ENDLESS = {"n_draws": 10**9, "n_chains": 2, "n_jobs": 3}
+ENDLESS = {"n_draws": 10_000, "n_chains": 2, "n_jobs": 3}
 
 
 @BOTH

@@ -36,7 +36,7 @@ from treestick.moves import (
 )
 
 TASKS = [(0, 3), (3, N_DATA)]
-N_MOVED = 2500
+N_MOVED = 1600
 
 ORACLES: dict[str, Oracle] = {
     "gaussian": GaussianOracle(),
@@ -47,7 +47,7 @@ ORACLES: dict[str, Oracle] = {
 
 @functools.cache
 def fresh(model: str) -> Sample:
-    return fresh_sample(1, ORACLES[model], 3 * N_MOVED)
+    return fresh_sample(1, ORACLES[model], 5000)
 
 
 def move_of(name: str, module: Any) -> Move:
