@@ -666,10 +666,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]
 
         monkeypatch.setattr(Progress, "update", update)
 
-    # Where SIGINT was ignored, as shells have it for jobs in the background, Python leaves it so.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield interrupt_after
-    signal.signal(signal.SIGINT, before)
     assert not [thread for thread in threading.enumerate() if "treestick" in thread.name]
 
 
