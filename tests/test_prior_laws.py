@@ -88,8 +88,8 @@ URN_WITH_N_BELOW = (
 )
 URN_ONE_TOO_DEEP = ("        alpha = alpha0\n", "        alpha = alpha0 * decay\n")
 STICKS_ONE_TOO_DEEP = (
-    "_stick(stream, alpha0 * math.exp(table.depth[node] * math.log(decay)))",
-    "_stick(stream, alpha0 * math.exp((table.depth[node] + 1) * math.log(decay)))",
+    "stick(stream, alpha0 * math.exp(table.depth[node] * math.log(decay)))",
+    "stick(stream, alpha0 * math.exp((table.depth[node] + 1) * math.log(decay)))",
 )
 STICKS_NOT_NESTED = (
     "                left_over *= 1.0 - table.psi[child]\n                if dart",
