@@ -1,5 +1,6 @@
 """Tables read into arrays: every form gives the same, and a bad cell is named."""
 
+import importlib
 import tracemalloc
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -406,9 +407,9 @@ check_readonly_memmap_input"""
 @pytest.mark.parametrize("name", CHECKS.split())
 @pytest.mark.parametrize("read", [read_reals, read_bits])
 def test_scikit_learn_accepts_the_errors(name: str, read: Read) -> None:
-    checks: Any = pytest.importorskip("sklearn.utils.estimator_checks")
-    base: Any = pytest.importorskip("sklearn.base").BaseEstimator
-    validation: Any = pytest.importorskip("sklearn.utils.validation")
+    checks: Any = importlib.import_module("sklearn.utils.estimator_checks")
+    base: Any = importlib.import_module("sklearn.base").BaseEstimator
+    validation: Any = importlib.import_module("sklearn.utils.validation")
     options = {"binarize": 0.5} if read is read_bits else {}
 
     class Probe(base):  # type: ignore[misc]

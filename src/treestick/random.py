@@ -81,8 +81,6 @@ class Purpose(enum.IntEnum):
     """One datum drawn from the posterior predictive."""
     PARAMETERS_SLICE = 18
     """A second update of one node's parameters."""
-    DATA = 19
-    """One datum, simulated."""
 
 
 class Key(NamedTuple):

@@ -300,7 +300,8 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return the log posterior predictive density of each row, averaged over all draws.
 
         Every draw is a mixture over its nodes, weighed by the urn, and over the unseen subtrees
-        below them, whose parameters are integrated out. Constants are included, so densities of
+        below them, whose parameters are integrated out (what lies more than a hundred levels below
+        a node counts as the hundredth). Constants are included, so densities of
         different models of the same data compare.
         """
         data, n_rows = self._new_data(X)
