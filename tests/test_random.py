@@ -154,6 +154,20 @@ def test_plain_laws(fill: Callable[..., None], law: stats.rv_continuous) -> None
     assert stats.pearsonr(drawn[:-1], drawn[1:]).pvalue > ALARM
 
 
+def test_layers_of_the_ziggurat_end_at_zero_and_its_tail_is_normal() -> None:
+    heights, edges = random._HEIGHTS, random._EDGES
+    areas = edges[1:-1] * np.diff(heights[1:])
+    np.testing.assert_allclose(areas, areas[0], rtol=1e-9)  # the last one too: it closes at x = 0
+    np.testing.assert_allclose(edges[0] * heights[1], areas[0], rtol=1e-12)
+    drawn = np.abs(draw(many_normals, n=2_000_000))
+    last = random._LAST_EDGE
+    for edge in (edges[200], edges[20], edges[2], last, last + 0.2):
+        expected = 2.0 * stats.norm.sf(edge)
+        assert stats.binomtest(int(np.sum(drawn > edge)), drawn.size, expected).pvalue > ALARM
+    law = stats.truncnorm(last, np.inf)
+    assert stats.kstest(drawn[drawn > last], law.cdf).pvalue > ALARM
+
+
 @pytest.mark.parametrize("shape", [0.01, 0.3, 1.0, 2.5, 40.0, 1e6])
 def test_gamma(shape: float) -> None:
     drawn = draw(many_gammas, shape)

@@ -20,7 +20,8 @@ Rule 4. Draws that can be as small as 1e-400 (gamma and beta with small shapes) 
 returns the logarithm.
 
 Words are unsigned 64-bit integers throughout; mixing them with signed ones would make Numba compute
-in floating point, hence the many ``np.uint64``.
+in floating point, hence the many ``np.uint64``. Where a word becomes a float it is made signed
+first, which takes half the time.
 """
 
 import enum
@@ -251,17 +252,37 @@ def next_word(stream: Stream) -> np.uint64:
 
 # -- distributions -------------------------------------------------------------------------------
 
+_N_LAYERS = 256
+_LAST_EDGE = 3.6541528853610088
+"""Where the tail begins: the one place at which 256 layers of equal area end at x = 0."""
+_LAYER, _SIGN = np.uint64(_N_LAYERS - 1), np.uint64(_N_LAYERS)
+
+
+def _cut_layers() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return where each layer ends, and the height of the density there."""
+    height = math.exp(-0.5 * _LAST_EDGE**2)
+    area = _LAST_EDGE * height + math.sqrt(0.5 * math.pi) * math.erfc(_LAST_EDGE * math.sqrt(0.5))
+    edges = [area / height, _LAST_EDGE]  # the first layer counts the tail as part of its width
+    while len(edges) < _N_LAYERS:
+        height += area / edges[-1]
+        edges.append(math.sqrt(-2.0 * math.log(height)))
+    edges.append(0.0)
+    return np.array(edges), np.exp(-0.5 * np.array(edges) ** 2)
+
+
+_EDGES, _HEIGHTS = _cut_layers()
+
 
 @compiled
 def uniform(stream: Stream) -> float:
     """Draw from [0, 1), on a grid of 2**-53."""
-    return (next_word(stream) >> _11) * 2.0**-53
+    return np.int64(next_word(stream) >> _11) * 2.0**-53
 
 
 @compiled
 def uniform_open(stream: Stream) -> float:
     """Draw from (0, 1), never 0 or 1: the middles of 2**52 equal cells."""
-    return ((next_word(stream) >> _12) + 0.5) * 2.0**-52
+    return (np.int64(next_word(stream) >> _12) + 0.5) * 2.0**-52
 
 
 @compiled
@@ -272,20 +293,40 @@ def exponential(stream: Stream) -> float:
 
 @compiled
 def normal(stream: Stream) -> float:
-    """Draw from N(0, 1) by Box and Muller: always two words, so streams stay aligned."""
-    radius = math.sqrt(-2.0 * math.log(uniform_open(stream)))
-    return radius * math.cos(2.0 * math.pi * uniform(stream))
+    """Draw from N(0, 1) by the ziggurat of Marsaglia and Tsang (2000), with 256 layers.
+
+    A point is uniform in one of 256 layers of equal area that cover exp(-x**2 / 2), x > 0. Layer
+    i reaches to ``_EDGES[i]``, and the density covers it whole up to ``_EDGES[i + 1]``, so that one
+    word decides in 99 of 100 cases. Its bits for layer, sign and place are different ones.
+    """
+    while True:
+        word = next_word(stream)
+        layer = np.int64(word & _LAYER)
+        x = np.int64(word >> _11) * 2.0**-53 * _EDGES[layer]
+        if x >= _EDGES[layer + 1]:
+            if layer == 0:
+                x = _tail_of_normal(stream)
+            else:
+                low, high = _HEIGHTS[layer], _HEIGHTS[layer + 1]
+                if low + uniform(stream) * (high - low) >= math.exp(-0.5 * x * x):
+                    continue
+        return -x if word & _SIGN else x
+
+
+@compiled
+def _tail_of_normal(stream: Stream) -> float:
+    """Draw from N(0, 1) beyond the last edge, by Marsaglia (1964)."""
+    while True:
+        beyond = exponential(stream) / _LAST_EDGE
+        if 2.0 * exponential(stream) > beyond * beyond:
+            return _LAST_EDGE + beyond
 
 
 @compiled
 def fill_normals(stream: Stream, out: npt.NDArray[np.float64]) -> None:
-    """Fill ``out`` with draws from N(0, 1): Box and Muller's both, at half the price of one."""
-    for k in range(0, out.size, 2):
-        radius = math.sqrt(-2.0 * math.log(uniform_open(stream)))
-        angle = 2.0 * math.pi * uniform(stream)
-        out[k] = radius * math.cos(angle)
-        if k + 1 < out.size:
-            out[k + 1] = radius * math.sin(angle)
+    """Fill ``out`` with draws from N(0, 1)."""
+    for k in range(out.size):
+        out[k] = normal(stream)
 
 
 @compiled

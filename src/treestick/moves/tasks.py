@@ -21,11 +21,11 @@ Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Like ``map``: applies a function to each task, perhaps on several threads, results in order."""
 
 BLOCK = 2048
-MOST_TASKS = 32
+MOST_TASKS = 16
 
 
 def make_tasks(n_data: int) -> list[Task]:
-    """Return ranges of rows, at most 32, each a power of two of blocks; the last may be shorter."""
+    """Return ranges of rows, at most 16, each a power of two of blocks; the last may be shorter."""
     size = BLOCK
     while size * MOST_TASKS < n_data:
         size *= 2
