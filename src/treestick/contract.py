@@ -42,6 +42,10 @@ class NodeModel(NamedTuple):
     add_statistics: Callable[..., Any]
     log_likelihood_of_sums: Callable[..., Any]
     log_prior: Callable[..., Any]
+    log_transition: Callable[..., Any]
+    estimate: Callable[..., Any]
+    fit_node: Callable[..., Any]
+    fit_pair: Callable[..., Any]
     n_parts: Callable[..., Any]
     adapt: Callable[..., Any]
     update_parameters: Callable[..., Any]
@@ -148,13 +152,84 @@ def add_statistics(model: Any, data: Any, n: int, statistics: Any) -> None:
 
 
 @_stands_for_the_models
-def log_likelihood_of_sums(model: Any, theta: Any, n_here: int, statistics: Any) -> float:
+def log_likelihood_of_sums(model: Any, theta: Any, n_here: float, statistics: Any) -> float:
     """Return the log likelihood of all data of a node, from their statistics."""
 
 
 @_stands_for_the_models
 def log_prior(model: Any, table: Any, theta: Any) -> float:
     """Return the log prior density of the parameters of all rows of the table."""
+
+
+@_stands_for_the_models
+def log_transition(model: Any, above: Any, theta: Any) -> float:
+    """Return log T(theta <- above), constants included.
+
+    Here and below, an ``above`` of size 0 stands for no parent: the node is the root, and T is its
+    prior.
+    """
+
+
+@_stands_for_the_models
+def estimate(
+    model: Any, above: Any, below: Any, n_here: float, statistics: Any, theta: Any
+) -> None:
+    """Write a quick estimate of a node's parameters, about their mode, into ``theta``.
+
+    It is given the parameters of the node's parent and of its children (``below``, one row each),
+    and the number and statistics of its data, which may be weighted sums. Nothing is drawn.
+    """
+
+
+@_stands_for_the_models
+def fit_node(
+    stream: Any,
+    model: Any,
+    above: Any,
+    below: Any,
+    n_here: float,
+    statistics: Any,
+    theta: Any,
+    is_drawn: bool,
+) -> float:
+    """Draw a node's parameters from a proposal q near their conditional; return the log weight.
+
+    Arguments are those of :func:`estimate`. The weight is, constants included,
+
+        log T(theta <- above) + log f(data | theta) + sum over children of log T(child <- theta)
+            - log q(theta).
+
+    If ``is_drawn``, ``theta`` is overwritten by the draw; else it stays, nothing is drawn, and the
+    weight is the one that ``theta`` would have had as a draw. q is a function of the other
+    arguments alone.
+
+    If q is the conditional itself, the weight is the marginal likelihood, whatever ``theta`` is. In
+    any case the mean of exp(weight) under q is that, and any q keeps moves exact that count the
+    weight; its spread costs acceptance.
+    """
+
+
+@_stands_for_the_models
+def fit_pair(
+    stream: Any,
+    model: Any,
+    above: Any,
+    below_upper: Any,
+    below_lower: Any,
+    n_upper: float,
+    statistics_upper: Any,
+    n_lower: float,
+    statistics_lower: Any,
+    theta_upper: Any,
+    theta_lower: Any,
+    is_drawn: bool,
+) -> float:
+    """Draw the parameters of a node and of one of its children together; return the log weight.
+
+    As :func:`fit_node`, with q(upper) q(lower | upper), where q(upper) is near the conditional with
+    the lower node's parameters integrated out. ``below_upper`` are the *other* children of the
+    upper node. The weight has log T(lower <- upper) once.
+    """
 
 
 @_stands_for_the_models

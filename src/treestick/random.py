@@ -82,6 +82,10 @@ class Purpose(enum.IntEnum):
     """One datum drawn from the posterior predictive."""
     PARAMETERS_SLICE = 18
     """A second update of one node's parameters."""
+    CANDIDATE = 20
+    """The Gibbs draw of one datum's node among many."""
+    STRUCTURE = 19
+    """One proposal of the structural moves."""
 
 
 class Key(NamedTuple):

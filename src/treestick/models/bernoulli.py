@@ -9,7 +9,8 @@
 ``diffusion`` has independent uniform priors between bounds; equal bounds mean a fixed value.
 
 With s the sum of the bits of a node's data, their log likelihood is s * theta - n log(1 + e**theta)
-in each dimension: all updates work from these sums and cost O(nodes x dimensions).
+in each dimension: all updates work from these sums and cost O(nodes x dimensions). Local fits are
+those of :mod:`treestick.diffusions.logits`.
 
 Deviation from the paper: its likelihood prints (1 + exp(theta))**(1 - x) where the exponent lacks
 its minus; the joint test fails with it.
@@ -28,6 +29,8 @@ import numpy.typing as npt
 from treestick._jit import compiled
 from treestick.contract import NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
+from treestick.diffusions.logistic import logistic, softplus
+from treestick.diffusions.logits import estimate, fit_node, fit_pair, log_transition
 from treestick.random import (
     Key,
     Purpose,
@@ -118,18 +121,6 @@ def draw_root(stream: Stream, model: Bernoulli, theta: Floats) -> None:
 def draw_child(stream: Stream, model: Bernoulli, parent: Floats, theta: Floats) -> None:
     """Draw the logits of a child."""
     diffusion_move.draw_child(stream, 1.0, model.diffusion, parent, theta)
-
-
-@compiled
-def softplus(x: float) -> float:
-    """Return log(1 + exp(x)) without overflow."""
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
-@compiled
-def logistic(x: float) -> float:
-    """Return 1 / (1 + exp(-x))."""
-    return 1.0 / (1.0 + math.exp(-x))
 
 
 @compiled
@@ -230,7 +221,7 @@ def add_statistics(model: Bernoulli, data: Bits, n: int, statistics: Floats) -> 
 
 @compiled
 def log_likelihood_of_sums(
-    model: Bernoulli, theta: Floats, n_here: int, statistics: Floats
+    model: Bernoulli, theta: Floats, n_here: float, statistics: Floats
 ) -> float:
     """Return the log likelihood of the data at a node."""
     total = 0.0
@@ -553,6 +544,10 @@ register(
         add_statistics,
         log_likelihood_of_sums,
         log_prior,
+        log_transition,
+        estimate,
+        fit_node,
+        fit_pair,
         n_parts,
         adapt,
         update_parameters,

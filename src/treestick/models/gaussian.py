@@ -194,7 +194,7 @@ def add_statistics(model: Gaussian, data: Reals, n: int, statistics: Floats) -> 
 
 @compiled
 def log_likelihood_of_sums(
-    model: Gaussian, theta: Floats, n_here: int, statistics: Floats
+    model: Gaussian, theta: Floats, n_here: float, statistics: Floats
 ) -> float:
     """Return the log likelihood of the data at a node."""
     if n_here == 0:
@@ -209,7 +209,7 @@ def log_likelihood_of_sums(
 
 
 @compiled
-def _squares(theta: Floats, n_here: int, statistics: Floats, d: int) -> float:
+def _squares(theta: Floats, n_here: float, statistics: Floats, d: int) -> float:
     """Return the sum of squared distances to the mean, in dimension d."""
     squares = statistics[theta.size + d] - theta[d] * (2.0 * statistics[d] - n_here * theta[d])
     return max(squares, 0.0)
@@ -222,6 +222,125 @@ def log_prior(model: Gaussian, table: NodeTable, theta: Floats) -> float:
     return diffusion_move.log_density(
         table, theta, zero, model.root_variance, model.persistence, model.diffusion
     )
+
+
+# -- local fits ------------------------------------------------------------------------------------
+
+
+@compiled
+def log_transition(model: Gaussian, above: Floats, theta: Floats) -> float:
+    """Return the log density of a node's mean given its parent's."""
+    zero = np.zeros(theta.size)
+    return diffusion_move.log_step(
+        above, theta, zero, model.root_variance, model.persistence, model.diffusion
+    )
+
+
+@compiled
+def estimate(
+    model: Gaussian,
+    above: Floats,
+    below: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+) -> None:
+    """Write the mean of the exact conditional."""
+    precision = np.empty(theta.size)
+    _see_neighbours(model, above, below, theta, precision)
+    _see_data(model, n_here, statistics, theta, precision)
+
+
+@compiled
+def fit_node(
+    stream: Stream,
+    model: Gaussian,
+    above: Floats,
+    below: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+    is_drawn: bool,
+) -> float:
+    """Draw from the exact conditional; the weight is the marginal likelihood, whatever theta is."""
+    mean, precision = np.empty(theta.size), np.empty(theta.size)
+    weight = _see_neighbours(model, above, below, mean, precision)
+    weight += _see_data(model, n_here, statistics, mean, precision)
+    if is_drawn:
+        diffusion_move.draw_normal(stream, mean, precision, theta)
+    return weight + diffusion_move.log_integral(precision)
+
+
+@compiled
+def fit_pair(
+    stream: Stream,
+    model: Gaussian,
+    above: Floats,
+    below_upper: Floats,
+    below_lower: Floats,
+    n_upper: float,
+    statistics_upper: Floats,
+    n_lower: float,
+    statistics_lower: Floats,
+    theta_upper: Floats,
+    theta_lower: Floats,
+    is_drawn: bool,
+) -> float:
+    """Draw both from the exact conditional; the weight is the marginal likelihood."""
+    n_dimensions = theta_upper.size
+    eta, diffusion = model.persistence, model.diffusion
+    seen_mean, seen_precision = np.zeros(n_dimensions), np.zeros(n_dimensions)
+    weight = diffusion_move.see_below(below_lower, eta, diffusion, seen_mean, seen_precision)
+    weight += _see_data(model, n_lower, statistics_lower, seen_mean, seen_precision)
+    mean, precision = np.empty(n_dimensions), np.empty(n_dimensions)
+    weight += _see_neighbours(model, above, below_upper, mean, precision)
+    weight += _see_data(model, n_upper, statistics_upper, mean, precision)
+    weight += diffusion_move.see_child(seen_mean, seen_precision, eta, diffusion, mean, precision)
+    if is_drawn:
+        diffusion_move.draw_normal(stream, mean, precision, theta_upper)
+        for d in range(n_dimensions):
+            total = seen_precision[d] + 1.0 / diffusion[d]
+            pull = eta * theta_upper[d] / diffusion[d]
+            seen_mean[d] = (seen_precision[d] * seen_mean[d] + pull) / total
+            seen_precision[d] = total
+        diffusion_move.draw_normal(stream, seen_mean, seen_precision, theta_lower)
+    return weight + diffusion_move.log_integral(precision)
+
+
+@compiled
+def _see_neighbours(
+    model: Gaussian, above: Floats, below: Floats, mean: Floats, precision: Floats
+) -> float:
+    """Write mean and precision of a node's mean given its neighbours; return the log constant."""
+    zero = np.zeros(mean.size)
+    eta, diffusion = model.persistence, model.diffusion
+    constant = diffusion_move.see_above(
+        above, zero, model.root_variance, eta, diffusion, mean, precision
+    )
+    return constant + diffusion_move.see_below(below, eta, diffusion, mean, precision)
+
+
+@compiled
+def _see_data(
+    model: Gaussian, n_here: float, statistics: Floats, mean: Floats, precision: Floats
+) -> float:
+    """Multiply a normal law of a node's mean by the likelihood; return the log constant.
+
+    ``mean`` and ``precision`` are overwritten by those of the product.
+    """
+    if n_here == 0:
+        return 0.0
+    constant = 0.0
+    for d in range(mean.size):
+        total = precision[d] + n_here / model.noise[d]
+        new = (precision[d] * mean[d] + statistics[d] / model.noise[d]) / total
+        away = mean[d] - new
+        constant -= 0.5 * precision[d] * away * away
+        mean[d], precision[d] = new, total
+    return constant + log_likelihood_of_sums(model, mean, n_here, statistics)
+
+
+# -- parameters ------------------------------------------------------------------------------------
 
 
 @compiled
@@ -368,6 +487,10 @@ register(
         add_statistics,
         log_likelihood_of_sums,
         log_prior,
+        log_transition,
+        estimate,
+        fit_node,
+        fit_pair,
         n_parts,
         adapt,
         update_parameters,

@@ -144,7 +144,7 @@ def move_assignments(
     spare = [] if spare is None else spare
     _, prepared_width, _ = contract.widths(state.model)
     prepared = np.empty((state.n_nodes, prepared_width))
-    _prepare_all(state.model, state.theta, prepared)
+    prepare_all(state.model, state.theta, prepared)
     n_nodes, n_before = state.n_nodes, int(state.table.size[0])
     cut = unit_interval.cut(state.table, n_nodes)
     small = np.min_scalar_type(n_nodes)  # sorts fastest
@@ -169,7 +169,7 @@ def move_assignments(
             # One datum's own way down may take more than what is kept otherwise.
             has_room = unseen.prepared.nbytes < MOST_BYTES or done == first
             if done == order.size or not has_room:
-                new_rows, nodes = _collect(unseen, rows[first:done], n_nodes, n_before)
+                new_rows, nodes = collect(unseen, rows[first:done], n_nodes, n_before)
                 found.append(Found(order[first:done], new_rows, nodes, n_tried))
                 first, n_tried = done, 0
             if done == order.size:
@@ -189,7 +189,7 @@ def move_assignments(
     n_tried = 0
     for found_by_task in run(assign, tasks):
         for found in found_by_task:
-            table, theta, new_row = _join(table, theta, found.nodes, n_before)
+            table, theta, new_row = join(table, theta, found.nodes, n_before)
             assignments[found.data] = new_row[found.rows]
             n_tried += found.n_tried
     spare.extend(Slots(unseen.theta, unseen.prepared) for unseen in idle)
@@ -231,7 +231,7 @@ def _enlarged(unseen: Unseen) -> Unseen:
 
 
 @compiled
-def _prepare_all(model: Any, theta: Floats, prepared: Floats) -> None:
+def prepare_all(model: Any, theta: Floats, prepared: Floats) -> None:
     for node in range(theta.shape[0]):
         contract.prepare(model, theta[node], prepared[node])
 
@@ -290,7 +290,7 @@ def _assign(
                     return done, n_tried
                 if candidate == UNRESOLVED:
                     break
-                slot = _look_up_theta(key, model, theta, unseen, candidate)
+                slot = look_up_theta(key, model, theta, unseen, candidate)
                 if slot == FULL:
                     return done, n_tried
                 if contract.log_likelihood(model, data, n, unseen.prepared[slot]) >= level:
@@ -325,10 +325,7 @@ def _find_unseen(
             is_tail = False
             previous = cut.last_child[segment]
         else:
-            if math.isnan(table.nu[node]):
-                reopen(stream, key_for(key, Purpose.UNSEEN_NU, table.entity[node]))
-                table.nu[node] = stick(stream, alpha_at(sticks, table.depth[node]))
-            nu = table.nu[node]
+            nu = look_up_nu(key, sticks, table, node, stream)
             if v < nu:
                 return node
             v = (v - nu) / (1.0 - nu)
@@ -345,7 +342,7 @@ def _find_unseen(
             if child == NULL:
                 if table.size[0] == table.parent.size:
                     return FULL
-                child = _break_next_stick(key, sticks, table, node, stream)
+                child = break_next_stick(key, sticks, table, node, stream)
             behind = left_over * (1.0 - table.psi[child])
             if distance > behind:
                 break
@@ -357,7 +354,16 @@ def _find_unseen(
 
 
 @compiled
-def _break_next_stick(key: Key, sticks: Sticks, table: NodeTable, node: int, stream: Stream) -> int:
+def look_up_nu(key: Key, sticks: Sticks, table: NodeTable, node: int, stream: Stream) -> float:
+    """Return the nu-stick of a node; where the table has none, the one that the key gives."""
+    if math.isnan(table.nu[node]):
+        reopen(stream, key_for(key, Purpose.UNSEEN_NU, table.entity[node]))
+        table.nu[node] = stick(stream, alpha_at(sticks, table.depth[node]))
+    return table.nu[node]
+
+
+@compiled
+def break_next_stick(key: Key, sticks: Sticks, table: NodeTable, node: int, stream: Stream) -> int:
     """Add the next child of ``node``, in the spare room; return its row."""
     ordinal = next_ordinal(table, node)
     child = place_child(table, node, ordinal)
@@ -368,7 +374,7 @@ def _break_next_stick(key: Key, sticks: Sticks, table: NodeTable, node: int, str
 
 
 @compiled
-def _look_up_theta(key: Key, model: Any, theta: Floats, unseen: Unseen, node: int) -> int:
+def look_up_theta(key: Key, model: Any, theta: Floats, unseen: Unseen, node: int) -> int:
     """Look up the parameters of an unseen node, and those of its ancestors before it.
 
     Return the node's slot, or FULL.
@@ -398,7 +404,7 @@ def _look_up_theta(key: Key, model: Any, theta: Floats, unseen: Unseen, node: in
 
 
 @compiled
-def _collect(
+def collect(
     unseen: Unseen, rows: Integers, n_nodes: int, n_before: int
 ) -> tuple[Integers, NewNodes]:
     """Return ``rows`` renumbered, and the nodes that they need beside the hull.
@@ -455,12 +461,12 @@ def _collect(
 
 
 @compiled
-def _join(
+def join(
     table: NodeTable, theta: Floats, nodes: NewNodes, n_before: int
 ) -> tuple[NodeTable, Floats, Integers]:
     """Add nodes to the table, unless others have found them before.
 
-    Return the table with its parameters, and the row of each number that :func:`_collect` gave.
+    Return the table with its parameters, and the row of each number that :func:`collect` gave.
     """
     n_more = nodes.row.size
     if table.size[0] + n_more > table.parent.size:

@@ -1,0 +1,384 @@
+"""One logit given its neighbours and bits: its mode, and a proposal near its law.
+
+What a normal law and n bits, of which some are one, say of a logit t is
+
+    log p(t) = ones * t - n log(1 + e**t) - precision * (t - centre)**2 / 2 + constant,
+
+which is concave (:class:`Logit`). Where t has a logit v below it, with data of its own, and
+v ~ N(t, diffusion), integrating v out adds the message
+
+    m(t) = log INT N(v; t, diffusion) p(v) dv,    m'(t) = (E[v | t] - t) / diffusion.
+
+The proposal (:func:`propose`) takes values and slopes of log p, or of log p + m, at seven places
+about the mode, and draws from the polygon near this curve (:mod:`.loglinear`).
+
+Rule 1. Places are chosen by how far the curve has dropped from its mode, on both sides apart. Most
+curves are about parabolas, for which places at fixed parts of the outermost are right; a side that
+is no such curve (flat, then a wall) has its places searched one by one.
+Rule 2. The proposal is a function of the laws, never of the t that it replaces, so that its
+density can be computed again.
+Rule 3. The integral in m is Gauss and Hermite's rule of three points about the mode of v given t.
+Its error costs acceptance, nothing else.
+
+Measured over 256 dimensions, the weight log(p / q) has a standard deviation of 0.06, and of 0.08
+for two logits at once, as long as variances are below 3; of 0.1 at a variance of 10. Where a wide
+law meets bits that are all equal it grows: to 0.5 at a variance of 100, to 7 at 10,000.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treestick._jit import compiled
+from treestick.diffusions.loglinear import (
+    PLACES,
+    SLOPES,
+    VALUES,
+    draw,
+    fill_polygon,
+    log_density,
+    make_curve,
+    make_polygon,
+)
+from treestick.random import Stream, normal
+
+Floats = npt.NDArray[np.float64]
+
+_STEPS = np.array([0.2766, 0.5757, 1.0])
+"""Places on one side, as parts of the outermost. With ``_REACH``, found by minimising the variance
+of the log weight for a normal law."""
+_REACH = 4.0
+"""How far the outermost places are from the mode, in standard deviations, if the law is normal."""
+_SIDE = _STEPS.size
+_N_PLACES = 2 * _SIDE + 1
+_LEAST_DROP, _MOST_DROP = 5.5, 12.0
+"""How far the curve has to have dropped there; a normal law gives 8."""
+_WALL = 0.3
+"""A curve that has dropped by less than this part of what a parabola would is no such curve."""
+_MOST_LEAN = 1.5
+_NEAR = 0.3
+"""Newton's steps to a mode end with one shorter than this, in standard deviations."""
+_MOST_STEPS = 200
+_POINT = math.sqrt(3.0)
+_WEIGHT = 0.25 * math.exp(1.5)
+"""Gauss and Hermite's points are 0 and this far to both sides; weight of these relative to 0."""
+
+
+@compiled
+def softplus(x: float) -> float:
+    """Return log(1 + exp(x)) without overflow."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@compiled
+def logistic(x: float) -> float:
+    """Return 1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+class Logit(NamedTuple):
+    """What is known of a logit; see the module."""
+
+    centre: float
+    precision: float
+    ones: float
+    n: float
+    """May be a sum of weights. At 0 the law is normal."""
+
+
+class Target(NamedTuple):
+    """What a proposal is made for: a logit, with the message of the one below if it has data."""
+
+    logit: Logit
+    lower: Logit
+    diffusion: float
+
+
+class Peak(NamedTuple):
+    """About the mode of a target."""
+
+    mode: float
+    curvature: float
+    third: float
+    """Third derivative."""
+    lower: float
+    """Mode of the lower logit, given that the upper one is at its mode."""
+    follows: float
+    """By how much it moves with the upper one."""
+
+
+@compiled
+def make_desk() -> tuple[Floats, Floats]:
+    """Return a curve and a polygon, to work on, that serve for any number of proposals."""
+    return make_curve(_N_PLACES), make_polygon(_N_PLACES)
+
+
+@compiled
+def value_and_slope(logit: Logit, t: float) -> tuple[float, float]:
+    """Return log p(t), up to its constant, and its derivative."""
+    small = math.exp(-abs(t))
+    large = 1.0 / (1.0 + small)
+    share = large if t > 0.0 else small * large
+    away = t - logit.centre
+    value = logit.ones * t - logit.n * (max(t, 0.0) + math.log(1.0 + small))
+    value -= 0.5 * logit.precision * away * away
+    return value, logit.ones - logit.n * share - logit.precision * away
+
+
+@compiled
+def given(lower: Logit, diffusion: float, t: float) -> Logit:
+    """Return the law of ``lower`` given the logit t above it."""
+    precision = lower.precision + 1.0 / diffusion
+    centre = (lower.precision * lower.centre + t / diffusion) / precision
+    return Logit(centre, precision, lower.ones, lower.n)
+
+
+@compiled
+def log_overlap(lower: Logit, diffusion: float, t: float) -> float:
+    """Return what N(., t, diffusion) and the normal part of ``lower`` leave beside :func:`given`.
+
+    With a = 1 / diffusion, a (v - t)**2 + p (v - c)**2 = (a + p) (v - centre)**2 + r (t - c)**2,
+    where r = p / (1 + diffusion p); this is -r (t - c)**2 / 2.
+    """
+    away = t - lower.centre
+    return -0.5 * away * away * lower.precision / (1.0 + diffusion * lower.precision)
+
+
+# -- modes -----------------------------------------------------------------------------------------
+
+
+@compiled
+def first_guess(logit: Logit) -> float:
+    """Return about where the mode is: the centre and the logit of the data's share, weighed."""
+    share = (logit.ones + 0.5) / (logit.n + 1.0)
+    weight = logit.n * share * (1.0 - share)
+    pull = logit.precision * logit.centre + weight * math.log(share / (1.0 - share))
+    return pull / (logit.precision + weight)
+
+
+@compiled
+def _derivatives(logit: Logit, t: float) -> tuple[float, float, float]:
+    """Return the first derivative of log p, minus the second, and the third."""
+    small = math.exp(-abs(t))
+    large = 1.0 / (1.0 + small)
+    share = large if t > 0.0 else small * large
+    bend = logit.n * large * large * small
+    slope = logit.ones - logit.n * share - logit.precision * (t - logit.centre)
+    return slope, logit.precision + bend, bend * (2.0 * share - 1.0)
+
+
+@compiled
+def find_mode(logit: Logit, t: float, tolerance: float) -> tuple[float, float, float]:
+    """Return the mode, and curvature and third derivative near it, by Newton's steps from t."""
+    low, high, before = -math.inf, math.inf, math.inf
+    for _ in range(_MOST_STEPS):
+        slope, curvature, third = _derivatives(logit, t)
+        step = slope / curvature
+        if step * slope <= tolerance * tolerance:
+            break
+        low, high = _bracket(t, slope, logit.precision, low, high)
+        step = _guarded(step, t, slope, before, low, high)
+        before = abs(slope)
+        t += step
+    return t + step, curvature, third
+
+
+@compiled
+def _bracket(t: float, slope: float, least: float, low: float, high: float) -> tuple[float, float]:
+    """Return better bounds of the mode, where the curvature is ``least`` or more everywhere."""
+    if slope > 0.0:
+        return max(low, t), min(high, t + slope / least)
+    return max(low, t + slope / least), min(high, t)
+
+
+@compiled
+def _guarded(step: float, t: float, slope: float, before: float, low: float, high: float) -> float:
+    """Return Newton's step, or one to the middle of the bounds where it leads nowhere."""
+    if abs(slope) > 0.5 * before or not low < t + step < high:
+        return 0.5 * (low + high) - t
+    return step
+
+
+@compiled
+def _find_peak(target: Target) -> Peak:
+    """Find the mode of a target: where there is a message, that of both logits together."""
+    logit, lower, diffusion = target
+    t = first_guess(logit)
+    if lower.n == 0.0:
+        mode, curvature, third = find_mode(logit, t, _NEAR)
+        return Peak(mode, curvature, third, 0.0, 0.0)
+    below = first_guess(given(lower, diffusion, t))
+    low, high, before = -math.inf, math.inf, math.inf
+    for _ in range(_MOST_STEPS):
+        below, bend, twist = find_mode(given(lower, diffusion, t), below, _NEAR)
+        follows = 1.0 / (diffusion * bend)
+        slope, curvature, third = _derivatives(logit, t)
+        slope += (below - t) / diffusion
+        curvature += (1.0 - follows) / diffusion
+        third += twist * follows * follows * follows
+        step = slope / curvature
+        if step * slope <= _NEAR * _NEAR:
+            break
+        low, high = _bracket(t, slope, logit.precision, low, high)
+        step = _guarded(step, t, slope, before, low, high)
+        before = abs(slope)
+        below += follows * step
+        t += step
+    return Peak(t + step, curvature, third, below + follows * step, follows)
+
+
+# -- curves ----------------------------------------------------------------------------------------
+
+
+@compiled
+def _message(lower: Logit, diffusion: float, t: float, guess: float) -> tuple[float, float]:
+    """Return m(t), up to a constant, and its derivative; ``guess`` is near the mode of v."""
+    logit = given(lower, diffusion, t)
+    mode, curvature, _ = find_mode(logit, guess, _NEAR)
+    scale = 1.0 / math.sqrt(curvature)
+    top = value_and_slope(logit, mode)[0]
+    left = _WEIGHT * math.exp(value_and_slope(logit, mode - _POINT * scale)[0] - top)
+    right = _WEIGHT * math.exp(value_and_slope(logit, mode + _POINT * scale)[0] - top)
+    total = 1.0 + left + right
+    mean = mode + _POINT * scale * (right - left) / total
+    value = top + math.log(total * scale) + log_overlap(lower, diffusion, t)
+    return value, (mean - t) / diffusion
+
+
+@compiled
+def _evaluate(target: Target, peak: Peak, curve: Floats, first: int, last: int) -> None:
+    """Fill values and slopes of the curve, from place ``first`` to before ``last``."""
+    for k in range(first, last):
+        curve[VALUES, k], curve[SLOPES, k] = value_and_slope(target.logit, curve[PLACES, k])
+    if target.lower.n > 0.0:
+        for k in range(first, last):
+            t = curve[PLACES, k]
+            guess = peak.lower + peak.follows * (t - peak.mode)
+            value, slope = _message(target.lower, target.diffusion, t, guess)
+            curve[VALUES, k] += value
+            curve[SLOPES, k] += slope
+
+
+@compiled
+def _fill_curve(target: Target, curve: Floats) -> None:
+    """Fill the curve of a target."""
+    peak = _find_peak(target)
+    scale = 1.0 / math.sqrt(peak.curvature)
+    # To third order, the curve drops as far at scale * (z + lean z) as a parabola at scale * z.
+    lean = _REACH * peak.third * scale * scale * scale / 6.0
+    longer = 1.0 + min(abs(lean), _MOST_LEAN)
+    left = _REACH * scale * (1.0 / longer if lean > 0.0 else longer)
+    right = _REACH * scale * (longer if lean > 0.0 else 1.0 / longer)
+    curve[PLACES, _SIDE] = peak.mode
+    for j in range(_SIDE):
+        curve[PLACES, _SIDE - 1 - j] = peak.mode - left * _STEPS[j]
+        curve[PLACES, _SIDE + 1 + j] = peak.mode + right * _STEPS[j]
+    _evaluate(target, peak, curve, 0, _N_PLACES)
+    for side in (-1, 1):
+        if not _is_parabolic(curve, side):
+            _search_side(target, peak, curve, side)
+
+
+@compiled
+def _is_parabolic(curve: Floats, side: int) -> bool:
+    """Say whether the places on one side do, as they are."""
+    top = curve[VALUES, _SIDE]
+    drop = top - curve[VALUES, _SIDE + side * _SIDE]
+    is_good = _LEAST_DROP <= drop <= _MOST_DROP
+    for j in range(_SIDE - 1):
+        here = top - curve[VALUES, _SIDE + side * (j + 1)]
+        is_good &= here >= _WALL * _STEPS[j] * _STEPS[j] * drop
+    return is_good
+
+
+@compiled
+def _search_side(target: Target, peak: Peak, curve: Floats, side: int) -> None:
+    """Search the places on one side, from the outermost to the mode.
+
+    The inner ones begin at the usual part of the next one outwards. There a concave curve has not
+    dropped too far; if it has dropped too little, they move outwards.
+    """
+    k = _SIDE + side * _SIDE
+    reach = abs(curve[PLACES, k] - peak.mode)
+    reach = _search_place(target, peak, curve, k, side, reach, math.inf, _LEAST_DROP, _MOST_DROP)
+    drop = curve[VALUES, _SIDE] - curve[VALUES, k]
+    for j in range(_SIDE - 2, -1, -1):
+        part = _STEPS[j] / _STEPS[j + 1]
+        least = _WALL * _STEPS[j] * _STEPS[j] * drop
+        most = part * (curve[VALUES, _SIDE] - curve[VALUES, k]) + 1e-9
+        k -= side
+        reach = _search_place(target, peak, curve, k, side, part * reach, reach, least, most)
+
+
+@compiled
+def _search_place(
+    target: Target,
+    peak: Peak,
+    curve: Floats,
+    k: int,
+    side: int,
+    reach: float,
+    far: float,
+    least: float,
+    most: float,
+) -> float:
+    """Search place k, between the mode and ``far``; return how far from the mode it is."""
+    near = 0.0
+    for _ in range(_MOST_STEPS):
+        curve[PLACES, k] = peak.mode + side * reach
+        _evaluate(target, peak, curve, k, k + 1)
+        drop = curve[VALUES, _SIDE] - curve[VALUES, k]
+        if least <= drop <= most:
+            break
+        if drop < least:
+            near = reach
+        else:
+            far = reach
+        reach = 0.5 * (near + far) if far < math.inf else 1.5 * reach
+    return reach
+
+
+# -- proposals -------------------------------------------------------------------------------------
+
+
+@compiled
+def propose(
+    stream: Stream, target: Target, t: float, is_drawn: bool, curve: Floats, polygon: Floats
+) -> tuple[float, float]:
+    """Draw from the proposal q for a target; return the draw and log q there.
+
+    If not ``is_drawn``, nothing is drawn, and log q is at ``t``. If neither logit has data, q is
+    the normal law itself. ``curve`` and ``polygon`` are overwritten.
+    """
+    if target.lower.n == 0.0:
+        target = _with_normal_message(target)
+        if target.logit.n == 0.0:
+            return _propose_normal(stream, target.logit, t, is_drawn)
+    _fill_curve(target, curve)
+    fill_polygon(curve, polygon)
+    if is_drawn:
+        return draw(stream, polygon)
+    return t, log_density(polygon, t)
+
+
+@compiled
+def _with_normal_message(target: Target) -> Target:
+    """Return the target with the message of a lower logit without data in its normal part."""
+    logit, lower, diffusion = target
+    if lower.precision == 0.0:
+        return target
+    more = lower.precision / (1.0 + diffusion * lower.precision)
+    precision = logit.precision + more
+    centre = (logit.precision * logit.centre + more * lower.centre) / precision
+    return Target(Logit(centre, precision, logit.ones, logit.n), lower, diffusion)
+
+
+@compiled
+def _propose_normal(stream: Stream, logit: Logit, t: float, is_drawn: bool) -> tuple[float, float]:
+    if is_drawn:
+        t = logit.centre + normal(stream) / math.sqrt(logit.precision)
+    away = t - logit.centre
+    log_q = 0.5 * (math.log(logit.precision / (2.0 * math.pi)) - logit.precision * away * away)
+    return t, log_q

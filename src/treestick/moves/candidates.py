@@ -1,0 +1,187 @@
+"""Gibbs move on the data's nodes, over many nodes at once.
+
+Given the sticks, the infinite tree is a function of the sweep's key, and so is the set C of its
+first M nodes in best-first order: always the subtree of largest mass is opened next, its top joins
+C, and its children follow as sticks are broken. Given that a datum is at a node of C,
+
+    P(node of n = e) ~ pi[e] f(x_n | theta[e])     over e in C,
+
+independently for all data: this is what the move draws. Data elsewhere stay where they are.
+
+Rule 1. C may not depend on the assignments: Gibbs over the *occupied* nodes would not leave the law
+invariant. M is a number that is fixed once burn-in is over.
+Rule 2. Nodes of C that no datum has visited take part with the parameters that the key gives them,
+the same that :mod:`treestick.moves.assignments` would look up.
+Rule 3. One product of all data with all of C: each datum is computed by itself in one order, so
+nothing depends on blocks, tasks or threads.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from treestick import contract
+from treestick._jit import compiled
+from treestick.moves.assignments import (
+    FULL,
+    Unseen,
+    break_next_stick,
+    collect,
+    join,
+    look_up_nu,
+    look_up_theta,
+)
+from treestick.moves.prune import move_prune
+from treestick.moves.state import Floats, Integers, State, Sticks
+from treestick.moves.tasks import Run, Task
+from treestick.random import Key, Purpose, key_for, open_stream, reopen, uniform
+from treestick.tree.table import NULL, grow
+
+BLOCK = 256
+"""Data whose likelihoods are computed together, node by node."""
+
+
+def move_candidates(
+    key: Key, state: State, data: Any, tasks: Sequence[Task], n_candidates: int, run: Run = map
+) -> State:
+    """Move the data that are at one of the first ``n_candidates`` nodes; prune to the new hull.
+
+    The state needs sticks in its table. Statistics are left as they are: sum them anew.
+    """
+    unseen, rows, log_mass = _open(key, state, n_candidates)
+    _, prepared_width, _ = contract.widths(state.model)
+    prepared = np.empty((rows.size, prepared_width))
+    _prepare(state.model, state.theta, unseen, rows, prepared)
+    n_nodes, n_before = state.n_nodes, int(state.table.size[0])
+    is_candidate = np.zeros(n_nodes, dtype=np.bool_)
+    is_candidate[rows[rows < n_nodes]] = True
+    found = np.empty(state.assignments.size, dtype=np.int64)
+
+    def assign(task: Task) -> None:
+        _assign(
+            key, state.model, data, state.assignments, is_candidate, rows, log_mass, prepared,
+            task[0], task[1], found,
+        )  # fmt: skip
+
+    for _ in run(assign, tasks):
+        pass
+    new_rows, nodes = collect(unseen, found, n_nodes, n_before)
+    theta = np.full((n_before, state.theta.shape[1]), np.nan)
+    theta[:n_nodes] = state.theta
+    table, theta, new_row = join(grow(state.table, n_before), theta, nodes, n_before)
+    moved = state._replace(table=table, theta=theta, assignments=new_row[new_rows])
+    return move_prune(moved)
+
+
+def _open(key: Key, state: State, n_candidates: int) -> tuple[Unseen, Integers, Floats]:
+    """Return what was looked up, the rows of the candidates and the log mass of each."""
+    size = int(state.table.size[0])
+    theta_width = state.theta.shape[1]
+    room = 4 * n_candidates
+    while True:
+        table = grow(state.table, size + room)
+        rows, log_mass = _best_first(key, state.sticks, table, state.n_nodes, n_candidates)
+        if rows.size == n_candidates:
+            break
+        room *= 2
+    unseen = Unseen(
+        table,
+        np.full(size + room, NULL),
+        np.zeros(1, dtype=np.int64),
+        np.empty((room, theta_width)),
+        np.empty((room, 0)),
+        np.ones(room, dtype=np.bool_),
+    )
+    for row in rows[rows >= state.n_nodes]:
+        if look_up_theta(key, state.model, state.theta, unseen, row) == FULL:
+            raise AssertionError("there is a slot for every row")
+    return unseen, rows, log_mass
+
+
+@compiled
+def _best_first(
+    key: Key, sticks: Sticks, table: Any, n_nodes: int, n_candidates: int
+) -> tuple[Integers, Floats]:
+    """Return the first nodes in best-first order, fewer if the table is full, and their log mass.
+
+    On the heap are subtrees not yet opened (NULL in the last place) and the children of a node that
+    have not had their turn, behind the child named in the last place (or behind the node itself).
+    """
+    rows = np.empty(n_candidates, dtype=np.int64)
+    log_mass = np.empty(n_candidates)
+    stream = open_stream(key)
+    heap = [(-1.0, 0, NULL)]
+    n = 0
+    while n < n_candidates:
+        negative, row, last = heapq.heappop(heap)
+        mass = -negative
+        if last == NULL:
+            nu = look_up_nu(key, sticks, table, row, stream)
+            rows[n] = row
+            log_mass[n] = math.log(mass * nu) if mass * nu > 0.0 else -math.inf
+            n += 1
+            heapq.heappush(heap, (-mass * (1.0 - nu), row, row))
+            continue
+        child = table.first_child[row] if last == row else table.next_sibling[last]
+        if child == NULL:
+            if table.size[0] == table.parent.size:
+                break
+            child = break_next_stick(key, sticks, table, row, stream)
+        heapq.heappush(heap, (-mass * table.psi[child], child, NULL))
+        heapq.heappush(heap, (-mass * (1.0 - table.psi[child]), row, child))
+    return rows[:n], log_mass[:n]
+
+
+@compiled
+def _prepare(model: Any, theta: Floats, unseen: Unseen, rows: Integers, prepared: Floats) -> None:
+    for k in range(rows.size):
+        if rows[k] < theta.shape[0]:
+            contract.prepare(model, theta[rows[k]], prepared[k])
+        else:
+            contract.prepare(model, unseen.theta[unseen.slot[rows[k]]], prepared[k])
+
+
+@compiled
+def _assign(
+    key: Key,
+    model: Any,
+    data: Any,
+    assignments: Integers,
+    is_candidate: Any,
+    rows: Integers,
+    log_mass: Floats,
+    prepared: Floats,
+    start: int,
+    stop: int,
+    found: Integers,
+) -> None:
+    """Write the new rows of the data from ``start`` to ``stop`` to ``found``."""
+    stream = open_stream(key)
+    log_p = np.empty((BLOCK, rows.size))
+    for first in range(start, stop, BLOCK):
+        last = min(first + BLOCK, stop)
+        for k in range(rows.size):
+            for n in range(first, last):
+                log_p[n - first, k] = log_mass[k] + contract.log_likelihood(
+                    model, data, n, prepared[k]
+                )
+        for n in range(first, last):
+            found[n] = assignments[n]
+            if not is_candidate[assignments[n]]:
+                continue
+            p = log_p[n - first]
+            largest = p.max()
+            total = 0.0
+            for k in range(p.size):
+                p[k] = math.exp(p[k] - largest)
+                total += p[k]
+            reopen(stream, key_for(key, Purpose.CANDIDATE, n))
+            dart = uniform(stream) * total
+            for k in range(p.size):
+                dart -= p[k]
+                if dart < 0.0:
+                    found[n] = rows[k]
+                    break

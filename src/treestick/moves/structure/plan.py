@@ -1,0 +1,54 @@
+"""Structural moves one after the other: how many of each, on one hull."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from treestick.moves.state import Integers, State
+from treestick.moves.structure.gather import move_gather
+from treestick.moves.structure.hull import loosen, settle, with_room
+from treestick.moves.structure.regraft import IN_PLACE, REFITTED, move_regraft
+from treestick.moves.structure.singles import move_singles
+from treestick.moves.structure.split_merge import SMART_MERGE, SMART_SPLIT, move_split_merge
+from treestick.moves.structure.swap import move_swap
+from treestick.random import Key
+
+MOVES = {
+    "smart_split": (move_split_merge, SMART_SPLIT),
+    "smart_merge": (move_split_merge, SMART_MERGE),
+    "gather": (move_gather, 0),
+    "regraft": (move_regraft, IN_PLACE),
+    "refitted_regraft": (move_regraft, REFITTED),
+    "swap": (move_swap, 0),
+    "singles": (move_singles, 0),
+}
+"""Each with its kind: what :func:`move_structure` is told to do."""
+
+ROOM = 64
+
+
+def move_structure(
+    key: Key, state: State, data: Any, plan: Mapping[str, int]
+) -> tuple[State, dict[str, Integers]]:
+    """Apply each move of ``plan`` as many times as it says, in its order.
+
+    Return the state, without sticks, and of each move the number of proposals and of those accepted
+    (of splits and merges apart). Leaves the posterior of the partition and its parameters
+    invariant; runs in one thread.
+    """
+    hull = loosen(state, ROOM)
+    counts: dict[str, Integers] = {}
+    first = 0
+    for name, n in plan.items():
+        move, kind = MOVES[name]
+        done = 0
+        counts[name] = np.zeros(1, dtype=np.int64)
+        while done < n:
+            if hull.n_free[0] == 0:
+                hull = with_room(hull, hull.parent.size)
+            counted = move(key, state.model, data, state.sticks, hull, kind, first + done, n - done)
+            done += int(counted[0])
+            counts[name] = counts[name] + counted
+        first += n
+    return settle(hull, state), counts

@@ -1,0 +1,81 @@
+"""The loose hull: links, counts and statistics stay true whatever is done to it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from joint import BernoulliOracle, GaussianOracle, Oracle, draw_joint
+from treestick.moves.structure import hull as on
+from treestick.moves.structure.plan import MOVES, move_structure
+from treestick.prior.density import log_partition
+from treestick.random import make_key
+from treestick.tree.table import NULL, check
+
+ORACLES: dict[str, Oracle] = {"gaussian": GaussianOracle(), "bernoulli": BernoulliOracle()}
+
+
+def check_hull(hull: on.Hull, model: Any, data: Any) -> None:
+    """Compare with what the assignments and parents say, counted the slow way."""
+    n_alive, n_free = int(hull.n_alive[0]), int(hull.n_free[0])
+    rows = [int(row) for row in hull.alive[:n_alive]]
+    assert 0 in rows
+    assert sorted(rows + [int(row) for row in hull.free[:n_free]]) == list(range(hull.parent.size))
+    assert [int(hull.place[row]) for row in rows] == list(range(n_alive))
+    assert set(hull.node) <= set(rows)
+    for row in rows:
+        children = [int(child) for child in on.children_of(hull, row)]
+        assert sorted(children) == sorted(k for k in rows if hull.parent[k] == row)
+        where = sorted(int(n) for n in on.data_of(hull, row))
+        assert where == list(np.flatnonzero(hull.node == row))
+        assert hull.n_here[row] == len(where)
+        assert hull.n_below[row] == sum(hull.n_here[c] + hull.n_below[c] for c in children)
+        assert row == 0 or hull.n_here[row] + hull.n_below[row] > 0
+        parent = int(hull.parent[row])
+        assert (parent == NULL) == (row == 0)
+        assert hull.depth[row] == (0 if row == 0 else hull.depth[parent] + 1)
+        kept = hull.statistics[row].copy()
+        on.put_data(hull, model, data, row, on.data_of(hull, row))
+        np.testing.assert_allclose(kept, hull.statistics[row], atol=1e-9)
+
+
+@pytest.mark.parametrize("model", ORACLES)
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_keep_the_hull_in_order(name: str, model: str) -> None:
+    rng = np.random.default_rng(3)
+    for replication in range(20):
+        state, data = draw_joint(rng, ORACLES[model], n_data=30)
+        hull = on.loosen(state, 100)
+        check_hull(hull, state.model, data)
+        assert np.isclose(
+            on.log_tree(hull, state.sticks),
+            log_partition(state.table, *state.sticks[::3]),
+        )
+        move, kind = MOVES[name]
+        for number in range(30):
+            move(make_key(1, replication), state.model, data, state.sticks, hull, kind, number, 1)
+            check_hull(hull, state.model, data)
+        settled = on.settle(hull, state)
+        check(settled.table)
+        assert np.isfinite(settled.theta).all()
+        assert np.isclose(
+            on.log_tree(hull, state.sticks), log_partition(settled.table, *state.sticks[::3])
+        )
+
+
+def test_room_changes_nothing() -> None:
+    """A hull that has to grow gives the same draws as one that has not."""
+    from treestick.moves.structure import plan
+
+    rng = np.random.default_rng(5)
+    state, data = draw_joint(rng, ORACLES["gaussian"], n_data=200)
+    counts = {"singles": 100, "smart_split": 100, "smart_merge": 50, "regraft": 20}
+    results = []
+    for room in (1, 5, 1000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "ROOM", room)
+            results.append(move_structure(make_key(1), state, data, counts)[0])
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0].assignments, other.assignments)
+        np.testing.assert_array_equal(results[0].theta, other.theta)
+    assert results[0].n_nodes != state.n_nodes

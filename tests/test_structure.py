@@ -1,0 +1,48 @@
+"""Structural moves leave the joint law of everything invariant, and wrong Hastings terms show.
+
+The statistics and the alarm are those of ``test_moves.py``.
+"""
+
+import functools
+from typing import Any
+
+import pytest
+
+from joint import (
+    N_DATA,
+    BernoulliOracle,
+    GaussianOracle,
+    Move,
+    Oracle,
+    Sample,
+    fresh_sample,
+    moved_sample,
+    smallest,
+)
+from laws import ALARM
+from treestick.moves.candidates import move_candidates
+from treestick.moves.structure.plan import MOVES, move_structure
+
+ORACLES: dict[str, Oracle] = {"gaussian": GaussianOracle(), "bernoulli": BernoulliOracle()}
+TASKS = [(0, 3), (3, N_DATA)]
+N_MOVED = 1600
+N_PROPOSALS = 8
+
+
+@functools.cache
+def fresh(model: str) -> Sample:
+    return fresh_sample(1, ORACLES[model], 5000)
+
+
+def move_of(name: str) -> Move:
+    if name == "candidates":
+        return lambda key, state, data: move_candidates(key, state, data, TASKS, 6)
+    return lambda key, state, data: move_structure(key, state, data, {name: N_PROPOSALS})[0]
+
+
+@pytest.mark.parametrize("model", ORACLES)
+@pytest.mark.parametrize("name", [*MOVES, "candidates"])
+def test_move_leaves_the_joint_law_invariant(name: str, model: str) -> None:
+    moved = moved_sample(2, ORACLES[model], move_of(name), N_MOVED, name == "candidates")
+    p, statistic = smallest(fresh(model), moved)
+    assert p > ALARM, f"{statistic}: p = {p:.2g}"
