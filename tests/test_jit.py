@@ -81,7 +81,7 @@ def test_a_change_in_a_helper_of_another_file_is_seen(tmp_path: Path) -> None:
     (copy / "treestick" / "helper.py").write_text(helper.format(0.5))
     source = copy / "treestick" / "random.py"
     text = source.read_text(encoding="utf-8")
-    line = "    return (next_word(stream) >> _11) * 2.0**-53\n"
+    line = "    return np.int64(next_word(stream) >> _11) * 2.0**-53\n"
     assert text.count(line) == 1
     text = text.replace(line, line.replace("return ", "return half(").rstrip() + ")\n")
     imported = "from treestick._jit"

@@ -4,7 +4,6 @@ The statistics and the alarm are those of ``test_moves.py``.
 """
 
 import functools
-from typing import Any
 
 import pytest
 
@@ -36,7 +35,7 @@ def fresh(model: str) -> Sample:
 
 def move_of(name: str) -> Move:
     if name == "candidates":
-        return lambda key, state, data: move_candidates(key, state, data, TASKS, 6)
+        return lambda key, state, data: move_candidates(key, state, data, TASKS, 6, 0.02)[0]
     return lambda key, state, data: move_structure(key, state, data, {name: N_PROPOSALS})[0]
 
 

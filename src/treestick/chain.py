@@ -3,8 +3,11 @@
 A sweep applies each move once. The default schedule keeps no sticks between sweeps::
 
     sticks and order from scratch -> assignments, pruned -> parameters -> hyperparameters
+    -> structural moves
 
-``schedule="paper"`` keeps sticks and order in the state, as the paper does::
+where assignments are drawn over many nodes at once for all data, and by slice sampling for an
+eighth of them, another one in each sweep. ``schedule="paper"`` has the paper's moves alone, and
+keeps sticks and order in the state::
 
     order -> assignments, pruned -> parameters -> hyperparameters, stick lengths
 
@@ -20,18 +23,23 @@ import numpy as np
 from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.assignments import Slots, move_assignments
+from treestick.moves.candidates import move_candidates
 from treestick.moves.hyperparameters import move_hyperparameters, move_ordered
 from treestick.moves.order import move_order
 from treestick.moves.parameters import move_model_hyperparameters, move_parameters
 from treestick.moves.redraw import move_redraw
-from treestick.moves.state import Floats, State, Sticks
+from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.sticks import move_sticks
+from treestick.moves.structure.plan import move_structure
 from treestick.moves.tasks import Run, make_tasks, sum_statistics
 from treestick.prior.density import log_partition
 from treestick.random import Key, Purpose, Stream, key_for, make_key, open_stream
 from treestick.tree.table import NodeTable, count_data, make_table
 
 SCHEDULES = ("default", "paper")
+MOST_CANDIDATES = 4096
+SLICED = 8
+"""One in so many data is moved by slice sampling in a sweep of the default schedule."""
 
 
 class SweepInfo(NamedTuple):
@@ -41,6 +49,10 @@ class SweepInfo(NamedTuple):
     """Share of the parameter proposals that were accepted."""
     tries: float
     """Points thrown per datum until it had its node."""
+    n_candidates: int
+    """Nodes that were compared at once."""
+    structure: dict[str, Integers]
+    """Of each structural move: how many were proposed, and how many accepted."""
 
 
 class Scores(NamedTuple):
@@ -103,15 +115,48 @@ def sweep(
     spare: list[Slots] | None = None,
 ) -> tuple[State, SweepInfo]:
     """Apply each move of the schedule once. ``spare`` is memory that sweeps hand on."""
-    keeps_sticks = schedule == "paper"
-    tasks = make_tasks(state.assignments.size)
-    state = move_order(key, state) if keeps_sticks else move_redraw(key, state)
-    state, tries = move_assignments(key, state, data, tasks, run, spare)
+    n_data = state.assignments.size
+    tasks = make_tasks(n_data)
+    n_candidates = 0
+    counts: dict[str, Integers] = {}
+    if schedule == "paper":
+        state = move_order(key, state)
+        state, tries = move_assignments(key, state, data, tasks, run, spare)
+    else:
+        state = move_redraw(key, state)
+        state, n_candidates = move_candidates(
+            key, state, data, tasks, MOST_CANDIDATES, 1.0 / n_data, run
+        )
+        turn = int(key.sweep) % SLICED
+        part = (turn * n_data // SLICED, (turn + 1) * n_data // SLICED)
+        state, tries = move_assignments(key, state, data, [part], run, spare)
     state = sum_statistics(state, data, tasks, run)
     state, acceptance = move_parameters(key, state, adapting, run)
     state = move_model_hyperparameters(key, state)
-    state = move_ordered(key, state) if keeps_sticks else move_hyperparameters(key, state)
-    return state, SweepInfo(acceptance, tries)
+    if schedule == "paper":
+        state = move_ordered(key, state)
+    else:
+        state = move_hyperparameters(key, state)
+        state, counts = move_structure(key, state, data, plan_for(n_data))
+    return state, SweepInfo(acceptance, tries, n_candidates, counts)
+
+
+def plan_for(n_data: int) -> dict[str, int]:
+    """Return how many structural moves of each kind a sweep makes.
+
+    They do not become more with the data beyond 2,000, so that they take less than half of a sweep
+    where it takes long; with few data there are fewer, because little can change.
+    """
+    few = min(max(n_data // 200, 2), 10)
+    return {
+        "smart_split": few,
+        "smart_merge": few,
+        "gather": few,
+        "regraft": 2 * few,
+        "refitted_regraft": few // 2 + 1,
+        "swap": few // 2 + 1,
+        "singles": min(max(n_data // 7, 10), 300),
+    }
 
 
 def scores(state: State) -> Scores:

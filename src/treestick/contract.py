@@ -39,6 +39,7 @@ class NodeModel(NamedTuple):
     prepare: Callable[..., Any]
     prepare_unseen: Callable[..., Any]
     log_likelihood: Callable[..., Any]
+    log_likelihoods: Callable[..., Any]
     add_statistics: Callable[..., Any]
     log_likelihood_of_sums: Callable[..., Any]
     log_prior: Callable[..., Any]
@@ -52,6 +53,9 @@ class NodeModel(NamedTuple):
     update_hyperparameters: Callable[..., Any]
     simulate: Callable[..., Any]
 
+
+ABREAST = 16
+"""Nodes that :func:`log_likelihoods` takes at once."""
 
 _models: dict[type, NodeModel] = {}
 
@@ -144,6 +148,16 @@ def prepare_unseen(model: Any, theta: Any, levels: int, prepared: Any) -> None:
 @_stands_for_the_models
 def log_likelihood(model: Any, data: Any, n: int, prepared: Any) -> float:
     """Return the log likelihood of datum ``n`` at a node, constants included."""
+
+
+@_stands_for_the_models
+def log_likelihoods(model: Any, data: Any, n: int, prepared: Any, out: Any) -> None:
+    """Write the log likelihood of datum ``n`` at ``ABREAST`` nodes into ``out``.
+
+    Column k of ``prepared`` is what :func:`prepare` writes for node k: with nodes side by side, the
+    processor computes several at once. A number may differ in its last bits from that of
+    :func:`log_likelihood`, but not from call to call.
+    """
 
 
 @_stands_for_the_models

@@ -39,7 +39,7 @@ MOST_GAMMA = 1e4
 """About so many sticks are broken to find one child; beyond, sweeps take minutes."""
 COMPILING = "compiling for this model, a minute or less; later runs need not ..."
 SCALARS = ("alpha0", "decay", "gamma", "n_nodes", "depth")
-STATISTICS = ("lp", "log_likelihood", "complete_data", "acceptance_rate", "tries")
+STATISTICS = ("lp", "log_likelihood", "complete_data", "acceptance_rate", "tries", "n_candidates")
 AGREE_ON = ("n_nodes", "depth", "log_likelihood", "lp")
 """Scalars by which chains are compared: no labels of nodes enter them."""
 
@@ -241,12 +241,14 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
             described = described.reshape(*values.shape[:2], *described.shape[1:])
             dims = ("chain", "draw", "feature")[: described.ndim]
             posterior[name] = (dims, described)
-        statistics = {name: (("chain", "draw"), self._trace(name)) for name in STATISTICS}
+        names = list(STATISTICS)
+        names += [name for name in self._traces[0][0].scalars if name.endswith("_accepted")]
+        statistics = {name: (("chain", "draw"), self._trace(name)) for name in names}
         coords: dict[str, Any] = {
             "chain": [trace[0].chain for trace in self._traces],
             "draw": np.arange(shortest),
         }
-        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        features = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         attributes = {
             "inference_library": "treestick",
             "sweep_of_first_draw": self._traces[0][0].sweep,
@@ -254,7 +256,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         }
         return xarray.DataTree.from_dict(
             {
-                "posterior": xarray.Dataset(posterior, {**coords, "feature": names}, attributes),
+                "posterior": xarray.Dataset(posterior, {**coords, "feature": features}, attributes),
                 "sample_stats": xarray.Dataset(statistics, coords, attributes),
             }
         )

@@ -53,6 +53,11 @@ def to_record(chain: int, swept: Swept) -> DrawRecord:
         "lp": scores.joint,
         "acceptance_rate": info.acceptance,
         "tries": info.tries,
+        "n_candidates": float(info.n_candidates),
+        **{
+            f"{name}_accepted": float(counted[1:].sum() / max(counted[0], 1))
+            for name, counted in info.structure.items()
+        },
     }
     return DrawRecord(
         parent=state.table.parent[:n_nodes],

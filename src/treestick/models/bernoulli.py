@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.contract import NodeModel, register
+from treestick.contract import ABREAST, NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
 from treestick.diffusions.logistic import logistic, softplus
 from treestick.diffusions.logits import estimate, fit_node, fit_pair, log_transition
@@ -206,6 +206,21 @@ def log_likelihood(model: Bernoulli, data: Bits, n: int, prepared: Floats) -> fl
         high += prepared[start + 16 + (bits >> 4)]
         start += 32
     return prepared[0] + (low + high)
+
+
+@compiled
+def log_likelihoods(model: Bernoulli, data: Bits, n: int, prepared: Floats, out: Floats) -> None:
+    """Write the log probability of datum ``n`` at several nodes, a byte of bits at a time."""
+    packed = data.packed
+    for k in range(ABREAST):
+        out[k] = prepared[0, k]
+    start = 1
+    for byte in range(packed.shape[1]):
+        bits = np.int64(packed[n, byte])
+        low, high = start + (bits & 15), start + 16 + (bits >> 4)
+        for k in range(ABREAST):
+            out[k] += prepared[low, k] + prepared[high, k]
+        start += 32
 
 
 @compiled
@@ -541,6 +556,7 @@ register(
         prepare,
         prepare_unseen,
         log_likelihood,
+        log_likelihoods,
         add_statistics,
         log_likelihood_of_sums,
         log_prior,

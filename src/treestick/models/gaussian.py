@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.contract import NodeModel, register
+from treestick.contract import ABREAST, NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
 from treestick.random import (
     Key,
@@ -179,6 +179,22 @@ def log_likelihood(model: Gaussian, data: Reals, n: int, prepared: Floats) -> fl
         x = values[n, d] - prepared[1 + d]
         a += x * x * prepared[1 + n_dimensions + d]
     return prepared[0] - 0.5 * ((a + b) + (c + e))
+
+
+@compiled
+def log_likelihoods(model: Gaussian, data: Reals, n: int, prepared: Floats, out: Floats) -> None:
+    """Write the log density of datum ``n`` at several nodes."""
+    values = data.values
+    n_dimensions = values.shape[1]
+    for k in range(ABREAST):
+        out[k] = 0.0
+    for d in range(n_dimensions):
+        value = values[n, d]
+        for k in range(ABREAST):
+            x = value - prepared[1 + d, k]
+            out[k] += x * x * prepared[1 + n_dimensions + d, k]
+    for k in range(ABREAST):
+        out[k] = prepared[0, k] - 0.5 * out[k]
 
 
 @compiled
@@ -484,6 +500,7 @@ register(
         prepare,
         prepare_unseen,
         log_likelihood,
+        log_likelihoods,
         add_statistics,
         log_likelihood_of_sums,
         log_prior,

@@ -124,7 +124,7 @@ def move_assignments(
     run: Run = map,
     spare: list[Slots] | None = None,
 ) -> tuple[State, float]:
-    """Move every datum; return the state, pruned to the new hull, and the mean number of tries.
+    """Move the data of some tasks; return the state, pruned, and the mean number of tries.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def move_assignments(
     data : named tuple
         Of the model.
     tasks : sequence of (start, stop)
-        Ranges of rows that together are all data.
+        Ranges of rows. Data that are in none of them stay where they are.
     run : callable
         Like ``map``: applies a function to each task, perhaps on several threads.
     spare : list of Slots, optional
@@ -144,7 +144,7 @@ def move_assignments(
     spare = [] if spare is None else spare
     _, prepared_width, _ = contract.widths(state.model)
     prepared = np.empty((state.n_nodes, prepared_width))
-    prepare_all(state.model, state.theta, prepared)
+    _prepare_all(state.model, state.theta, prepared)
     n_nodes, n_before = state.n_nodes, int(state.table.size[0])
     cut = unit_interval.cut(state.table, n_nodes)
     small = np.min_scalar_type(n_nodes)  # sorts fastest
@@ -185,7 +185,7 @@ def move_assignments(
     table = grow(state.table, n_before)  # a copy
     theta = np.full((n_before, state.theta.shape[1]), np.nan)
     theta[:n_nodes] = state.theta
-    assignments = np.empty_like(state.assignments)
+    assignments = state.assignments.copy()
     n_tried = 0
     for found_by_task in run(assign, tasks):
         for found in found_by_task:
@@ -194,7 +194,8 @@ def move_assignments(
             n_tried += found.n_tried
     spare.extend(Slots(unseen.theta, unseen.prepared) for unseen in idle)
     moved = state._replace(table=table, theta=theta, assignments=assignments)
-    return move_prune(moved), n_tried / max(assignments.size, 1)
+    n_moved = sum(stop - start for start, stop in tasks)
+    return move_prune(moved), n_tried / max(n_moved, 1)
 
 
 def _nothing_seen(state: State, prepared_width: int, spare: list[Slots]) -> Unseen:
@@ -231,7 +232,7 @@ def _enlarged(unseen: Unseen) -> Unseen:
 
 
 @compiled
-def prepare_all(model: Any, theta: Floats, prepared: Floats) -> None:
+def _prepare_all(model: Any, theta: Floats, prepared: Floats) -> None:
     for node in range(theta.shape[0]):
         contract.prepare(model, theta[node], prepared[node])
 

@@ -1,15 +1,16 @@
 """Gibbs move on the data's nodes, over many nodes at once.
 
-Given the sticks, the infinite tree is a function of the sweep's key, and so is the set C of its
-first M nodes in best-first order: always the subtree of largest mass is opened next, its top joins
-C, and its children follow as sticks are broken. Given that a datum is at a node of C,
+Given the sticks, the infinite tree is a function of the sweep's key, and so is a set C of its
+nodes: always the subtree of largest mass is opened next, its top joins C and its children follow as
+sticks are broken, until the next subtree has less than a given mass or C has M nodes. Given that a
+datum is at a node of C,
 
     P(node of n = e) ~ pi[e] f(x_n | theta[e])     over e in C,
 
 independently for all data: this is what the move draws. Data elsewhere stay where they are.
 
 Rule 1. C may not depend on the assignments: Gibbs over the *occupied* nodes would not leave the law
-invariant. M is a number that is fixed once burn-in is over.
+invariant. The least mass depends on the number of data alone, and M is fixed once burn-in is over.
 Rule 2. Nodes of C that no datum has visited take part with the parameters that the key gives them,
 the same that :mod:`treestick.moves.assignments` would look up.
 Rule 3. One product of all data with all of C: each datum is computed by itself in one order, so
@@ -25,8 +26,10 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
+from treestick.contract import ABREAST
 from treestick.moves.assignments import (
     FULL,
+    ROOM,
     Unseen,
     break_next_stick,
     collect,
@@ -38,22 +41,32 @@ from treestick.moves.prune import move_prune
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.tasks import Run, Task
 from treestick.random import Key, Purpose, key_for, open_stream, reopen, uniform
-from treestick.tree.table import NULL, grow
+from treestick.tree.table import NULL, NodeTable, grow
 
-BLOCK = 256
-"""Data whose likelihoods are computed together, node by node."""
+BLOCK = 64
+"""Data that are computed together, some nodes after the others, which stay in the cache."""
+FAR = 40.0
+"""A node so much less likely (in nats) than the likeliest has no chance: below rounding."""
 
 
 def move_candidates(
-    key: Key, state: State, data: Any, tasks: Sequence[Task], n_candidates: int, run: Run = map
-) -> State:
-    """Move the data that are at one of the first ``n_candidates`` nodes; prune to the new hull.
+    key: Key,
+    state: State,
+    data: Any,
+    tasks: Sequence[Task],
+    most: int,
+    least_mass: float = 0.0,
+    run: Run = map,
+) -> tuple[State, int]:
+    """Move the data that are at one of the candidates; prune to the new hull.
 
-    The state needs sticks in its table. Statistics are left as they are: sum them anew.
+    The state needs sticks in its table. Statistics are left as they are: sum them anew. Return also
+    the number of candidates, at most ``most``.
     """
-    unseen, rows, log_mass = _open(key, state, n_candidates)
+    unseen, rows, log_mass = _open(key, state, most, least_mass)
+    n_groups = -(-rows.size // ABREAST)
     _, prepared_width, _ = contract.widths(state.model)
-    prepared = np.empty((rows.size, prepared_width))
+    prepared = np.zeros((n_groups, prepared_width, ABREAST))
     _prepare(state.model, state.theta, unseen, rows, prepared)
     n_nodes, n_before = state.n_nodes, int(state.table.size[0])
     is_candidate = np.zeros(n_nodes, dtype=np.bool_)
@@ -73,51 +86,57 @@ def move_candidates(
     theta[:n_nodes] = state.theta
     table, theta, new_row = join(grow(state.table, n_before), theta, nodes, n_before)
     moved = state._replace(table=table, theta=theta, assignments=new_row[new_rows])
-    return move_prune(moved)
+    return move_prune(moved), rows.size
 
 
-def _open(key: Key, state: State, n_candidates: int) -> tuple[Unseen, Integers, Floats]:
+def _open(key: Key, state: State, most: int, least_mass: float) -> tuple[Unseen, Integers, Floats]:
     """Return what was looked up, the rows of the candidates and the log mass of each."""
     size = int(state.table.size[0])
-    theta_width = state.theta.shape[1]
-    room = 4 * n_candidates
+    room = ROOM
     while True:
         table = grow(state.table, size + room)
-        rows, log_mass = _best_first(key, state.sticks, table, state.n_nodes, n_candidates)
-        if rows.size == n_candidates:
+        rows, log_mass, is_full = _best_first(key, state.sticks, table, most, least_mass)
+        if not is_full:
             break
         room *= 2
     unseen = Unseen(
         table,
         np.full(size + room, NULL),
         np.zeros(1, dtype=np.int64),
-        np.empty((room, theta_width)),
-        np.empty((room, 0)),
-        np.ones(room, dtype=np.bool_),
+        np.empty((size + room, state.theta.shape[1])),
+        np.empty((size + room, 0)),
+        np.ones(size + room, dtype=np.bool_),
     )
-    for row in rows[rows >= state.n_nodes]:
-        if look_up_theta(key, state.model, state.theta, unseen, row) == FULL:
-            raise AssertionError("there is a slot for every row")
+    _look_up(key, state.model, state.theta, unseen, rows)
     return unseen, rows, log_mass
 
 
 @compiled
+def _look_up(key: Key, model: Any, theta: Floats, unseen: Unseen, rows: Integers) -> None:
+    for row in rows:
+        if row >= theta.shape[0] and look_up_theta(key, model, theta, unseen, row) == FULL:
+            raise IndexError("there is a slot for every row")
+
+
+@compiled
 def _best_first(
-    key: Key, sticks: Sticks, table: Any, n_nodes: int, n_candidates: int
-) -> tuple[Integers, Floats]:
-    """Return the first nodes in best-first order, fewer if the table is full, and their log mass.
+    key: Key, sticks: Sticks, table: NodeTable, most: int, least_mass: float
+) -> tuple[Integers, Floats, bool]:
+    """Return the candidates in best-first order, their log mass, and whether the table is full.
 
     On the heap are subtrees not yet opened (NULL in the last place) and the children of a node that
     have not had their turn, behind the child named in the last place (or behind the node itself).
     """
-    rows = np.empty(n_candidates, dtype=np.int64)
-    log_mass = np.empty(n_candidates)
+    rows = np.empty(most, dtype=np.int64)
+    log_mass = np.empty(most)
     stream = open_stream(key)
     heap = [(-1.0, 0, NULL)]
     n = 0
-    while n < n_candidates:
+    while n < most:
         negative, row, last = heapq.heappop(heap)
         mass = -negative
+        if mass < least_mass:
+            break
         if last == NULL:
             nu = look_up_nu(key, sticks, table, row, stream)
             rows[n] = row
@@ -128,20 +147,24 @@ def _best_first(
         child = table.first_child[row] if last == row else table.next_sibling[last]
         if child == NULL:
             if table.size[0] == table.parent.size:
-                break
+                return rows[:n], log_mass[:n], True
             child = break_next_stick(key, sticks, table, row, stream)
         heapq.heappush(heap, (-mass * table.psi[child], child, NULL))
         heapq.heappush(heap, (-mass * (1.0 - table.psi[child]), row, child))
-    return rows[:n], log_mass[:n]
+    return rows[:n], log_mass[:n], False
 
 
 @compiled
 def _prepare(model: Any, theta: Floats, unseen: Unseen, rows: Integers, prepared: Floats) -> None:
+    """Write what the likelihood needs, ``ABREAST`` nodes side by side."""
+    one = np.empty(prepared.shape[1])
     for k in range(rows.size):
         if rows[k] < theta.shape[0]:
-            contract.prepare(model, theta[rows[k]], prepared[k])
+            contract.prepare(model, theta[rows[k]], one)
         else:
-            contract.prepare(model, unseen.theta[unseen.slot[rows[k]]], prepared[k])
+            contract.prepare(model, unseen.theta[unseen.slot[rows[k]]], one)
+        for j in range(one.size):
+            prepared[k // ABREAST, j, k % ABREAST] = one[j]
 
 
 @compiled
@@ -160,27 +183,34 @@ def _assign(
 ) -> None:
     """Write the new rows of the data from ``start`` to ``stop`` to ``found``."""
     stream = open_stream(key)
-    log_p = np.empty((BLOCK, rows.size))
+    log_p = np.empty((BLOCK, prepared.shape[0] * ABREAST))
     for first in range(start, stop, BLOCK):
         last = min(first + BLOCK, stop)
-        for k in range(rows.size):
+        for group in range(prepared.shape[0]):
             for n in range(first, last):
-                log_p[n - first, k] = log_mass[k] + contract.log_likelihood(
-                    model, data, n, prepared[k]
+                contract.log_likelihoods(
+                    model,
+                    data,
+                    n,
+                    prepared[group],
+                    log_p[n - first, group * ABREAST : (group + 1) * ABREAST],
                 )
         for n in range(first, last):
             found[n] = assignments[n]
             if not is_candidate[assignments[n]]:
                 continue
             p = log_p[n - first]
-            largest = p.max()
+            largest = -math.inf
+            for k in range(rows.size):
+                p[k] += log_mass[k]
+                largest = max(largest, p[k])
             total = 0.0
-            for k in range(p.size):
-                p[k] = math.exp(p[k] - largest)
+            for k in range(rows.size):
+                p[k] = math.exp(p[k] - largest) if p[k] > largest - FAR else 0.0
                 total += p[k]
             reopen(stream, key_for(key, Purpose.CANDIDATE, n))
             dart = uniform(stream) * total
-            for k in range(p.size):
+            for k in range(rows.size):
                 dart -= p[k]
                 if dart < 0.0:
                     found[n] = rows[k]

@@ -109,10 +109,10 @@ def _birth(
     b = on.add_node(hull, next_word(stream))
     on.link(hull, b, p)
     hull.depth[b] = hull.depth[p] + 1
-    for n in rows:
-        on.take_datum(hull, model, data, n)
-        on.put_datum(hull, model, data, n, b)
-    if _leaves_no_empty_leaf(hull, back):
+    for k in range(n_b):
+        on.take_datum(hull, model, data, rows[k])
+        on.put_datum(hull, model, data, rows[k], b)
+    if _count_empty_leaves(hull, back) == 0:
         log_reverse = -math.log(_count_leaves(hull))
         for k in range(n_b):
             log_reverse += _log_way_back(model, data, hull, around, rows[k], back[k], prepared)
@@ -213,11 +213,11 @@ def _count_leaves(hull: Hull) -> int:
 
 
 @compiled
-def _leaves_no_empty_leaf(hull: Hull, rows: Integers) -> bool:
+def _count_empty_leaves(hull: Hull, rows: Integers) -> int:
+    count = 0
     for row in rows:
-        if row != 0 and hull.n_here[row] + hull.n_children[row] == 0:
-            return False
-    return True
+        count += row != 0 and hull.n_here[row] + hull.n_children[row] == 0
+    return count
 
 
 @compiled
