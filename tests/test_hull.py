@@ -17,23 +17,27 @@ ORACLES: dict[str, Oracle] = {"gaussian": GaussianOracle(), "bernoulli": Bernoul
 
 def check_hull(hull: on.Hull, model: Any, data: Any) -> None:
     """Compare with what the assignments and parents say, counted the slow way."""
-    n_alive, n_free = int(hull.n_alive[0]), int(hull.n_free[0])
-    rows = [int(row) for row in hull.alive[:n_alive]]
+    n_alive, n_free = int(hull.counts[0]), int(hull.counts[1])
+    rows = [int(row) for row in hull.nodes["alive"][:n_alive]]
     assert 0 in rows
-    assert sorted(rows + [int(row) for row in hull.free[:n_free]]) == list(range(hull.parent.size))
-    assert [int(hull.place[row]) for row in rows] == list(range(n_alive))
-    assert set(hull.node) <= set(rows)
+    assert sorted(rows + [int(row) for row in hull.nodes["free"][:n_free]]) == list(
+        range(hull.nodes.size)
+    )
+    assert [int(hull.nodes[row].place) for row in rows] == list(range(n_alive))
+    assert set(hull.data["node"]) <= set(rows)
     for row in rows:
         children = [int(child) for child in on.children_of(hull, row)]
-        assert sorted(children) == sorted(k for k in rows if hull.parent[k] == row)
+        assert sorted(children) == sorted(k for k in rows if hull.nodes[k].parent == row)
         where = sorted(int(n) for n in on.data_of(hull, row))
-        assert where == list(np.flatnonzero(hull.node == row))
-        assert hull.n_here[row] == len(where)
-        assert hull.n_below[row] == sum(hull.n_here[c] + hull.n_below[c] for c in children)
-        assert row == 0 or hull.n_here[row] + hull.n_below[row] > 0
-        parent = int(hull.parent[row])
+        assert where == list(np.flatnonzero(hull.data["node"] == row))
+        assert hull.nodes[row].n_here == len(where)
+        assert hull.nodes[row].n_below == sum(
+            hull.nodes[c].n_here + hull.nodes[c].n_below for c in children
+        )
+        assert row == 0 or hull.nodes[row].n_here + hull.nodes[row].n_below > 0
+        parent = int(hull.nodes[row].parent)
         assert (parent == NULL) == (row == 0)
-        assert hull.depth[row] == (0 if row == 0 else hull.depth[parent] + 1)
+        assert hull.nodes[row].depth == (0 if row == 0 else hull.nodes[parent].depth + 1)
         kept = hull.statistics[row].copy()
         on.put_data(hull, model, data, row, on.data_of(hull, row))
         np.testing.assert_allclose(kept, hull.statistics[row], atol=1e-9)

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 from numba.extending import overload
 
 
@@ -56,6 +57,10 @@ class NodeModel(NamedTuple):
 
 ABREAST = 16
 """Nodes that :func:`log_likelihoods` takes at once."""
+
+GIVEN, DRAWN = np.int64(0), np.int64(1)
+"""Whether :func:`fit_node` draws. NumPy's numbers, because Numba would compile a function anew for
+each constant of Python's that it is called with."""
 
 _models: dict[type, NodeModel] = {}
 
@@ -204,7 +209,7 @@ def fit_node(
     n_here: float,
     statistics: Any,
     theta: Any,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Draw a node's parameters from a proposal q near their conditional; return the log weight.
 
@@ -213,9 +218,9 @@ def fit_node(
         log T(theta <- above) + log f(data | theta) + sum over children of log T(child <- theta)
             - log q(theta).
 
-    If ``is_drawn``, ``theta`` is overwritten by the draw; else it stays, nothing is drawn, and the
-    weight is the one that ``theta`` would have had as a draw. q is a function of the other
-    arguments alone.
+    If ``is_drawn`` (``DRAWN`` rather than ``GIVEN``), ``theta`` is overwritten by the draw; else it
+    stays, nothing is drawn, and the weight is the one that ``theta`` would have had as a draw. q is
+    a function of the other arguments alone.
 
     If q is the conditional itself, the weight is the marginal likelihood, whatever ``theta`` is. In
     any case the mean of exp(weight) under q is that, and any q keeps moves exact that count the
@@ -236,7 +241,7 @@ def fit_pair(
     statistics_lower: Any,
     theta_upper: Any,
     theta_lower: Any,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Draw the parameters of a node and of one of its children together; return the log weight.
 

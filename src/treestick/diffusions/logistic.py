@@ -345,7 +345,7 @@ def _search_place(
 
 @compiled
 def propose(
-    stream: Stream, target: Target, t: float, is_drawn: bool, curve: Floats, polygon: Floats
+    stream: Stream, target: Target, t: float, is_drawn: np.int64, curve: Floats, polygon: Floats
 ) -> tuple[float, float]:
     """Draw from the proposal q for a target; return the draw and log q there.
 
@@ -376,7 +376,9 @@ def _with_normal_message(target: Target) -> Target:
 
 
 @compiled
-def _propose_normal(stream: Stream, logit: Logit, t: float, is_drawn: bool) -> tuple[float, float]:
+def _propose_normal(
+    stream: Stream, logit: Logit, t: float, is_drawn: np.int64
+) -> tuple[float, float]:
     if is_drawn:
         t = logit.centre + normal(stream) / math.sqrt(logit.precision)
     away = t - logit.centre

@@ -67,7 +67,7 @@ def fit_node(
     n_here: float,
     statistics: Floats,
     theta: Floats,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Draw each logit from a proposal near its conditional (:mod:`treestick.diffusions.logistic`).
 
@@ -99,7 +99,7 @@ def fit_pair(
     statistics_lower: Floats,
     theta_upper: Floats,
     theta_lower: Floats,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Draw each upper logit with the lower one integrated out, about; then the lower one given it.
 

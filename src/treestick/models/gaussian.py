@@ -276,7 +276,7 @@ def fit_node(
     n_here: float,
     statistics: Floats,
     theta: Floats,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Draw from the exact conditional; the weight is the marginal likelihood, whatever theta is."""
     mean, precision = np.empty(theta.size), np.empty(theta.size)
@@ -300,7 +300,7 @@ def fit_pair(
     statistics_lower: Floats,
     theta_upper: Floats,
     theta_lower: Floats,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Draw both from the exact conditional; the weight is the marginal likelihood."""
     n_dimensions = theta_upper.size

@@ -27,9 +27,10 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
+from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
-from treestick.moves.structure.hull import Hull
+from treestick.moves.structure.hull import ALIVE, FREE, Hull
 from treestick.random import (
     Key,
     Purpose,
@@ -61,11 +62,11 @@ def move_gather(
     """
     counts = np.zeros(3, dtype=np.int64)
     _, prepared_width, _ = contract.widths(model)
-    prepared = np.empty((hull.parent.size, prepared_width))
-    for k in range(hull.n_alive[0]):
-        contract.prepare(model, hull.theta[hull.alive[k]], prepared[hull.alive[k]])
+    prepared = np.empty((hull.nodes.size, prepared_width))
+    for k in range(hull.counts[ALIVE]):
+        contract.prepare(model, hull.theta[hull.nodes[k].alive], prepared[hull.nodes[k].alive])
     for number in range(first, first + n):
-        if hull.n_free[0] == 0:
+        if hull.counts[FREE] == 0:
             break
         counts[0] += 1
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
@@ -82,15 +83,15 @@ def _birth(
 ) -> bool:
     # The place: any node, or the node of any datum.
     if uniform(stream) < 0.5:
-        p = hull.alive[int(uniform(stream) * hull.n_alive[0])]
+        p = hull.nodes[int(uniform(stream) * hull.counts[ALIVE])].alive
     else:
-        p = hull.node[int(uniform(stream) * hull.node.size)]
+        p = hull.data[int(uniform(stream) * hull.data.size)].node
     around = _nodes_around(hull, p)
     pool = _data_around(hull, around)
     if pool.size == 0:
         return False
     goes = np.empty(pool.size, dtype=np.bool_)
-    log_c = _lead(stream, model, data, hull, p, pool, prepared, goes, True)
+    log_c = _lead(stream, model, data, hull, p, pool, prepared, goes, DRAWN)
     n_b = 0
     for k in range(pool.size):
         n_b += goes[k]
@@ -100,7 +101,7 @@ def _birth(
     k = 0
     for j in range(pool.size):
         if goes[j]:
-            rows[k], back[k] = pool[j], hull.node[pool[j]]
+            rows[k], back[k] = pool[j], hull.data[pool[j]].node
             k += 1
     log_proposed = log_c + _log_choice_of_place(hull, p)
     before = on.log_tree(hull, sticks)
@@ -108,7 +109,7 @@ def _birth(
         before += contract.log_likelihood(model, data, rows[k], prepared[back[k]])
     b = on.add_node(hull, next_word(stream))
     on.link(hull, b, p)
-    hull.depth[b] = hull.depth[p] + 1
+    hull.nodes[b].depth = hull.nodes[p].depth + 1
     for k in range(n_b):
         on.take_datum(hull, model, data, rows[k])
         on.put_datum(hull, model, data, rows[k], b)
@@ -116,7 +117,7 @@ def _birth(
         log_reverse = -math.log(_count_leaves(hull))
         for k in range(n_b):
             log_reverse += _log_way_back(model, data, hull, around, rows[k], back[k], prepared)
-        after = on.log_tree(hull, sticks) + _fit(stream, model, hull, b, True)
+        after = on.log_tree(hull, sticks) + _fit(stream, model, hull, b, DRAWN)
         if after - before + log_reverse - log_proposed > -exponential(stream):
             contract.prepare(model, hull.theta[b], prepared[b])
             return True
@@ -137,18 +138,18 @@ def _death(
         return False
     b = NULL
     left = int(uniform(stream) * n_leaves)
-    for k in range(hull.n_alive[0]):
-        row = hull.alive[k]
-        if row != 0 and hull.n_children[row] == 0:
+    for k in range(hull.counts[ALIVE]):
+        row = hull.nodes[k].alive
+        if row != 0 and hull.nodes[row].n_children == 0:
             if left == 0:
                 b = row
             left -= 1
-    p = hull.parent[b]
-    before = on.log_tree(hull, sticks) + _fit(stream, model, hull, b, False)
+    p = hull.nodes[b].parent
+    before = on.log_tree(hull, sticks) + _fit(stream, model, hull, b, GIVEN)
     log_proposed = -math.log(n_leaves)
     rows = on.data_of(hull, b)
     statistics = hull.statistics[b].copy()
-    entity, theta = hull.entity[b], hull.theta[b].copy()
+    entity, theta = hull.nodes[b].entity, hull.theta[b].copy()
     for n in rows:
         on.take_datum(hull, model, data, n)
     on.take_off(hull, b)
@@ -162,22 +163,22 @@ def _death(
         after += contract.log_likelihood(model, data, rows[k], prepared[back[k]])
     for k in range(rows.size):
         on.put_datum(hull, model, data, rows[k], back[k])
-    if p == 0 or hull.n_here[p] + hull.n_children[p] > 0:
+    if p == 0 or hull.nodes[p].n_here + hull.nodes[p].n_children > 0:
         pool = _data_around(hull, around)
-        is_of_b = np.zeros(hull.node.size, dtype=np.bool_)
+        is_of_b = np.zeros(hull.data.size, dtype=np.bool_)
         for n in rows:
             is_of_b[n] = True
         goes = np.empty(pool.size, dtype=np.bool_)
         for k in range(pool.size):
             goes[k] = is_of_b[pool[k]]
         log_reverse = _log_choice_of_place(hull, p)
-        log_reverse += _lead(stream, model, data, hull, p, pool, prepared, goes, False)
+        log_reverse += _lead(stream, model, data, hull, p, pool, prepared, goes, GIVEN)
         after += on.log_tree(hull, sticks)
         if after - before + log_reverse - log_proposed > -exponential(stream):
             return True
     b = on.add_node(hull, entity)
     on.link(hull, b, p)
-    hull.depth[b] = hull.depth[p] + 1
+    hull.nodes[b].depth = hull.nodes[p].depth + 1
     for n in rows:
         on.take_datum(hull, model, data, n)
         on.put_datum(hull, model, data, n, b)
@@ -188,9 +189,9 @@ def _death(
 
 
 @compiled
-def _fit(stream: Stream, model: Any, hull: Hull, b: int, is_drawn: bool) -> float:
+def _fit(stream: Stream, model: Any, hull: Hull, b: int, is_drawn: np.int64) -> float:
     return contract.fit_node(
-        stream, model, on.above(hull, b), hull.theta[:0], hull.n_here[b], hull.statistics[b],
+        stream, model, on.above(hull, b), hull.theta[:0], hull.nodes[b].n_here, hull.statistics[b],
         hull.theta[b], is_drawn,
     )  # fmt: skip
 
@@ -200,15 +201,15 @@ def _fit(stream: Stream, model: Any, hull: Hull, b: int, is_drawn: bool) -> floa
 
 @compiled
 def _log_choice_of_place(hull: Hull, p: int) -> float:
-    return math.log(0.5 / hull.n_alive[0] + 0.5 * hull.n_here[p] / hull.node.size)
+    return math.log(0.5 / hull.counts[ALIVE] + 0.5 * hull.nodes[p].n_here / hull.data.size)
 
 
 @compiled
 def _count_leaves(hull: Hull) -> int:
     """Return the number of leaves but the root."""
     count = 0
-    for k in range(hull.n_alive[0]):
-        count += hull.alive[k] != 0 and hull.n_children[hull.alive[k]] == 0
+    for k in range(hull.counts[ALIVE]):
+        count += hull.nodes[k].alive != 0 and hull.nodes[hull.nodes[k].alive].n_children == 0
     return count
 
 
@@ -216,39 +217,39 @@ def _count_leaves(hull: Hull) -> int:
 def _count_empty_leaves(hull: Hull, rows: Integers) -> int:
     count = 0
     for row in rows:
-        count += row != 0 and hull.n_here[row] + hull.n_children[row] == 0
+        count += row != 0 and hull.nodes[row].n_here + hull.nodes[row].n_children == 0
     return count
 
 
 @compiled
 def _nodes_around(hull: Hull, p: int) -> Integers:
     """Return the nodes within two edges of ``p``: itself, those above, siblings, those below."""
-    rows = np.empty(hull.n_alive[0], dtype=np.int64)
+    rows = np.empty(hull.counts[ALIVE], dtype=np.int64)
     rows[0] = p
     n = 1
-    parent = hull.parent[p]
+    parent = hull.nodes[p].parent
     if parent != NULL:
         rows[n] = parent
         n += 1
-        if hull.parent[parent] != NULL:
-            rows[n] = hull.parent[parent]
+        if hull.nodes[parent].parent != NULL:
+            rows[n] = hull.nodes[parent].parent
             n += 1
-        sibling = hull.first_child[parent]
+        sibling = hull.nodes[parent].first_child
         while sibling != NULL:
             if sibling != p:
                 rows[n] = sibling
                 n += 1
-            sibling = hull.next_sibling[sibling]
-    child = hull.first_child[p]
+            sibling = hull.nodes[sibling].next_sibling
+    child = hull.nodes[p].first_child
     while child != NULL:
         rows[n] = child
         n += 1
-        below = hull.first_child[child]
+        below = hull.nodes[child].first_child
         while below != NULL:
             rows[n] = below
             n += 1
-            below = hull.next_sibling[below]
-        child = hull.next_sibling[child]
+            below = hull.nodes[below].next_sibling
+        child = hull.nodes[child].next_sibling
     return rows[:n]
 
 
@@ -257,15 +258,15 @@ def _data_around(hull: Hull, rows: Integers) -> Integers:
     """Return the data of some nodes."""
     total = 0
     for row in rows:
-        total += hull.n_here[row]
+        total += hull.nodes[row].n_here
     pool = np.empty(total, dtype=np.int64)
     k = 0
     for row in rows:
-        n = hull.first_datum[row]
+        n = hull.nodes[row].first_datum
         while n != NULL:
             pool[k] = n
             k += 1
-            n = hull.next_datum[n]
+            n = hull.data[n].next
     return pool
 
 
@@ -278,7 +279,7 @@ def _log_ways(
     largest = -math.inf
     for k in range(around.size):
         row = around[k]
-        log_g[k] = math.log(1.0 + hull.n_here[row]) + contract.log_likelihood(
+        log_g[k] = math.log(1.0 + hull.nodes[row].n_here) + contract.log_likelihood(
             model, data, n, prepared[row]
         )
         largest = max(largest, log_g[k])
@@ -321,6 +322,20 @@ def _log_way_back(
 
 
 @compiled
+def _largest(values: Floats, few: int) -> float:
+    """Return the least of the ``few`` largest values; np.partition takes seconds to compile."""
+    largest = np.full(min(few, values.size), -math.inf)
+    for value in values:
+        if value > largest[0]:
+            k = 0
+            while k + 1 < largest.size and value > largest[k + 1]:
+                largest[k] = largest[k + 1]
+                k += 1
+            largest[k] = value
+    return largest[0]
+
+
+@compiled
 def _lead(
     stream: Stream,
     model: Any,
@@ -330,7 +345,7 @@ def _lead(
     pool: Integers,
     prepared: Floats,
     goes: Any,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Let an anchor lead: return the log probability of what ``goes``, drawn if ``is_drawn``.
 
@@ -346,7 +361,9 @@ def _lead(
             launched[k] = pool[int(uniform(stream) * pool.size)]
     own = np.empty(n_launched)
     for k in range(n_launched):
-        own[k] = contract.log_likelihood(model, data, launched[k], prepared[hull.node[launched[k]]])
+        own[k] = contract.log_likelihood(
+            model, data, launched[k], prepared[hull.data[launched[k]].node]
+        )
     theta, ready = np.empty(width), np.empty(prepared_width)
     statistics = np.zeros(statistics_width)
     contract.add_statistics(model, data, pool[int(uniform(stream) * pool.size)], statistics)
@@ -362,11 +379,10 @@ def _lead(
             n = launched[k]
             liking[k] = contract.log_likelihood(model, data, n, ready) - own[k]
             if step > 1:
-                liking[k] += math.log((n_b + 1.0) / (hull.n_here[hull.node[n]] + 1.0))
+                liking[k] += math.log((n_b + 1.0) / (hull.nodes[hull.data[n].node].n_here + 1.0))
         threshold = 0.0
         if step == 0:
-            few = min(SEED_GROUP, n_launched)
-            threshold = np.partition(liking, n_launched - few)[n_launched - few]
+            threshold = _largest(liking, SEED_GROUP)
         statistics[:] = 0.0
         n_b = 0.0
         for k in range(n_launched):
@@ -380,12 +396,12 @@ def _lead(
     log_c = 0.0
     for k in range(pool.size):
         n = pool[k]
-        row = hull.node[n]
+        row = hull.data[n].node
         difference = contract.log_likelihood(model, data, n, ready)
         difference -= contract.log_likelihood(model, data, n, prepared[row])
-        difference += math.log((n_b + 1.0) / (hull.n_here[row] + 1.0))
+        difference += math.log((n_b + 1.0) / (hull.nodes[row].n_here + 1.0))
         q = LEAST + (1.0 - 2.0 * LEAST) / (1.0 + math.exp(min(-difference, 500.0)))
-        if is_drawn:
+        if is_drawn == DRAWN:
             goes[k] = uniform(stream) < q
         log_c += math.log(q if goes[k] else 1.0 - q)
     return log_c

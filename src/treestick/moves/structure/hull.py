@@ -21,108 +21,101 @@ from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.prior.density import log_choice, log_stop
 from treestick.tree.table import NULL, NodeTable, make_table, place_child
 
+ALIVE, FREE = 0, 1
+
+NODE = np.dtype(
+    [
+        ("alive", np.int64),  # the k-th row in use: the first counts[ALIVE] entries are such
+        ("free", np.int64),  # the k-th row not in use: the first counts[FREE]
+        ("place", np.int64),  # where a row in use stands in ``alive``
+        ("parent", np.int64),
+        ("first_child", np.int64),
+        ("next_sibling", np.int64),
+        ("previous_sibling", np.int64),
+        ("n_children", np.int64),
+        ("depth", np.int64),
+        ("n_here", np.int64),
+        ("n_below", np.int64),
+        ("first_datum", np.int64),
+        ("entity", np.uint64),
+    ]
+)
+DATUM = np.dtype([("node", np.int64), ("next", np.int64), ("previous", np.int64)])
+"""The row of a datum's node, and its neighbours in the list of that node's data."""
+
 
 class Hull(NamedTuple):
-    """A tree partition of the data with the parameters and statistics of its nodes."""
+    """A tree partition of the data with the parameters and statistics of its nodes.
 
-    alive: Integers
-    """Rows in use, in the first ``n_alive[0]`` places."""
-    place: Integers
-    """Where each row stands in ``alive``."""
-    n_alive: Integers
-    free: Integers
-    """Rows not in use, in the first ``n_free[0]`` places."""
-    n_free: Integers
-    parent: Integers
-    first_child: Integers
-    next_sibling: Integers
-    previous_sibling: Integers
-    n_children: Integers
-    depth: Integers
-    n_here: Integers
-    n_below: Integers
-    entity: npt.NDArray[np.uint64]
+    Few arrays, because Numba hands on every array of a tuple by itself.
+    """
+
+    nodes: npt.NDArray[Any]
+    """Records ``NODE``, one per row."""
+    data: npt.NDArray[Any]
+    """Records ``DATUM``."""
+    counts: Integers
+    """How many rows are alive, and how many are free."""
     theta: Floats
     statistics: Floats
-    first_datum: Integers
-    next_datum: Integers
-    """Of each datum: the next one at the same node."""
-    previous_datum: Integers
-    node: Integers
-    """Row of each datum."""
     nothing: Floats
     """An empty row: the parameters above the root."""
 
 
 def loosen(state: State, n_more: int) -> Hull:
     """Return the hull of a state, with room for ``n_more`` nodes."""
-    return _loosen(state.table, state.assignments, state.theta, state.statistics, n_more)
+    room = state.n_nodes + n_more
+    hull = Hull(
+        np.zeros(room, dtype=NODE).view(np.recarray),
+        np.empty(state.assignments.size, dtype=DATUM).view(np.recarray),
+        np.array([state.n_nodes, n_more]),
+        np.concatenate([state.theta, np.empty((n_more, state.theta.shape[1]))]),
+        np.concatenate([state.statistics, np.zeros((n_more, state.statistics.shape[1]))]),
+        np.empty(0),
+    )
+    _loosen(state.table, state.assignments, hull)
+    return hull
 
 
 @compiled
-def _loosen(
-    table: NodeTable, assignments: Integers, theta: Floats, statistics: Floats, n_more: int
-) -> Hull:
-    n_nodes = theta.shape[0]
-    room = n_nodes + n_more
-    hull = Hull(
-        np.empty(room, dtype=np.int64),
-        np.full(room, NULL),
-        np.array([n_nodes]),
-        np.empty(room, dtype=np.int64),
-        np.array([n_more]),
-        np.full(room, NULL),
-        np.full(room, NULL),
-        np.full(room, NULL),
-        np.full(room, NULL),
-        np.zeros(room, dtype=np.int64),
-        np.zeros(room, dtype=np.int64),
-        np.zeros(room, dtype=np.int64),
-        np.zeros(room, dtype=np.int64),
-        np.zeros(room, dtype=np.uint64),
-        np.empty((room, theta.shape[1])),
-        np.zeros((room, statistics.shape[1])),
-        np.full(room, NULL),
-        np.full(assignments.size, NULL),
-        np.full(assignments.size, NULL),
-        assignments.copy(),
-        np.empty(0),
-    )
-    for k in range(n_more):
-        hull.free[k] = room - 1 - k
-    for row in range(n_nodes - 1, -1, -1):
-        hull.alive[row] = row
-        hull.place[row] = row
-        hull.depth[row] = table.depth[row]
-        hull.n_here[row] = table.n_here[row]
-        hull.n_below[row] = table.n_below[row]
-        hull.entity[row] = table.entity[row]
-        if row > 0:
-            link(hull, row, table.parent[row])
-        for d in range(theta.shape[1]):
-            hull.theta[row, d] = theta[row, d]
-        for d in range(statistics.shape[1]):
-            hull.statistics[row, d] = statistics[row, d]
+def _loosen(table: NodeTable, assignments: Integers, hull: Hull) -> None:
+    n_nodes, room = hull.counts[ALIVE], hull.nodes.size
+    for k in range(room - n_nodes):
+        hull.nodes[k].free = room - 1 - k
+    for row in range(n_nodes):
+        hull.nodes[row].alive = row
+        hull.nodes[row].place = row
+        hull.nodes[row].depth = table.depth[row]
+        hull.nodes[row].n_here = table.n_here[row]
+        hull.nodes[row].n_below = table.n_below[row]
+        hull.nodes[row].entity = table.entity[row]
+        hull.nodes[row].parent = NULL
+        hull.nodes[row].first_child = NULL
+        hull.nodes[row].next_sibling = NULL
+        hull.nodes[row].previous_sibling = NULL
+        hull.nodes[row].first_datum = NULL
+    for row in range(n_nodes - 1, 0, -1):
+        link(hull, row, table.parent[row])
     for n in range(assignments.size - 1, -1, -1):
         _list_datum(hull, n, assignments[n])
-    return hull
 
 
 def with_room(hull: Hull, n_more: int) -> Hull:
     """Return the same hull with room for ``n_more`` nodes more."""
-    room = hull.parent.size
-    grown = [
-        np.concatenate([column, np.zeros((n_more, *column.shape[1:]), dtype=column.dtype)])
-        if column.shape[:1] == (room,) and name not in ("next_datum", "previous_datum", "node")
-        else column
-        for name, column in hull._asdict().items()
-    ]
-    larger = Hull(*grown)
-    larger.free[: n_more + hull.n_free[0]] = np.append(
-        np.arange(room + n_more - 1, room - 1, -1), hull.free[: hull.n_free[0]]
+    room, n_free = hull.nodes.size, hull.counts[FREE]
+
+    def longer(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.concatenate([array, np.zeros((n_more, *array.shape[1:]), dtype=array.dtype)])
+
+    nodes = longer(hull.nodes).view(np.recarray)
+    new = np.arange(room + n_more - 1, room - 1, -1)
+    nodes["free"][: n_more + n_free] = np.append(new, hull.nodes["free"][:n_free])
+    return hull._replace(
+        nodes=nodes,
+        counts=hull.counts + np.array([0, n_more]),
+        theta=longer(hull.theta),
+        statistics=longer(hull.statistics),
     )
-    larger.n_free[0] += n_more
-    return larger
 
 
 def settle(hull: Hull, state: State) -> State:
@@ -130,7 +123,7 @@ def settle(hull: Hull, state: State) -> State:
     table, rows, new_row = _settle(hull)
     return state._replace(
         table=table,
-        assignments=new_row[hull.node],
+        assignments=new_row[hull.data["node"]],
         theta=hull.theta[rows],
         statistics=hull.statistics[rows],
     )
@@ -139,21 +132,21 @@ def settle(hull: Hull, state: State) -> State:
 @compiled
 def _settle(hull: Hull) -> tuple[NodeTable, Integers, Integers]:
     """Return the table, depth first, the old row of each new one, and the other way round."""
-    n_nodes = hull.n_alive[0]
+    n_nodes = hull.counts[ALIVE]
     table = make_table(n_nodes)
     rows = np.empty(n_nodes, dtype=np.int64)
-    new_row = np.full(hull.parent.size, NULL)
+    new_row = np.full(hull.nodes.size, NULL)
     row = 0
     for new in range(n_nodes):
         rows[new] = row
         new_row[row] = new
         if new > 0:
-            above = new_row[hull.parent[row]]
+            above = new_row[hull.nodes[row].parent]
             last = table.last_child[above]
             place_child(table, above, 0 if last == NULL else table.ordinal[last] + 1)
-        table.n_here[new] = hull.n_here[row]
-        table.n_below[new] = hull.n_below[row]
-        table.entity[new] = hull.entity[row]
+        table.n_here[new] = hull.nodes[row].n_here
+        table.n_below[new] = hull.nodes[row].n_below
+        table.entity[new] = hull.nodes[row].entity
         row = following(hull, row, 0)
     return table, rows, new_row
 
@@ -164,12 +157,12 @@ def _settle(hull: Hull) -> tuple[NodeTable, Integers, Integers]:
 @compiled
 def following(hull: Hull, row: int, top: int) -> int:
     """Return the row after ``row`` in depth-first order within the subtree of ``top``, or NULL."""
-    if hull.first_child[row] != NULL:
-        return hull.first_child[row]
+    if hull.nodes[row].first_child != NULL:
+        return hull.nodes[row].first_child
     while row != top:
-        if hull.next_sibling[row] != NULL:
-            return hull.next_sibling[row]
-        row = hull.parent[row]
+        if hull.nodes[row].next_sibling != NULL:
+            return hull.nodes[row].next_sibling
+        row = hull.nodes[row].parent
     return NULL
 
 
@@ -179,43 +172,43 @@ def is_at_or_above(hull: Hull, row: int, other: int) -> bool:
     while other != NULL:
         if other == row:
             return True
-        other = hull.parent[other]
+        other = hull.nodes[other].parent
     return False
 
 
 @compiled
 def link(hull: Hull, row: int, parent: int) -> None:
     """Make ``row`` a child of ``parent``; counts and depths are the caller's."""
-    first = hull.first_child[parent]
-    hull.parent[row] = parent
-    hull.previous_sibling[row] = NULL
-    hull.next_sibling[row] = first
+    first = hull.nodes[parent].first_child
+    hull.nodes[row].parent = parent
+    hull.nodes[row].previous_sibling = NULL
+    hull.nodes[row].next_sibling = first
     if first != NULL:
-        hull.previous_sibling[first] = row
-    hull.first_child[parent] = row
-    hull.n_children[parent] += 1
+        hull.nodes[first].previous_sibling = row
+    hull.nodes[parent].first_child = row
+    hull.nodes[parent].n_children += 1
 
 
 @compiled
 def unlink(hull: Hull, row: int) -> None:
     """Take ``row`` out of the list of its parent's children."""
-    before, after = hull.previous_sibling[row], hull.next_sibling[row]
+    before, after = hull.nodes[row].previous_sibling, hull.nodes[row].next_sibling
     if before == NULL:
-        hull.first_child[hull.parent[row]] = after
+        hull.nodes[hull.nodes[row].parent].first_child = after
     else:
-        hull.next_sibling[before] = after
+        hull.nodes[before].next_sibling = after
     if after != NULL:
-        hull.previous_sibling[after] = before
-    hull.n_children[hull.parent[row]] -= 1
+        hull.nodes[after].previous_sibling = before
+    hull.nodes[hull.nodes[row].parent].n_children -= 1
 
 
 @compiled
 def count_through(hull: Hull, row: int, change: int) -> None:
     """Let ``change`` more data pass through the ancestors of ``row``."""
-    row = hull.parent[row]
+    row = hull.nodes[row].parent
     while row != NULL:
-        hull.n_below[row] += change
-        row = hull.parent[row]
+        hull.nodes[row].n_below += change
+        row = hull.nodes[row].parent
 
 
 @compiled
@@ -223,8 +216,8 @@ def set_depths(hull: Hull, top: int) -> None:
     """Set the depths of a subtree after its top has a new parent."""
     row = top
     while row != NULL:
-        above = hull.parent[row]
-        hull.depth[row] = 0 if above == NULL else hull.depth[above] + 1
+        above = hull.nodes[row].parent
+        hull.nodes[row].depth = 0 if above == NULL else hull.nodes[above].depth + 1
         row = following(hull, row, top)
 
 
@@ -232,35 +225,35 @@ def set_depths(hull: Hull, top: int) -> None:
 def hang(hull: Hull, row: int, parent: int) -> None:
     """Make the subtree of ``row``, which hangs nowhere, a child of ``parent``."""
     link(hull, row, parent)
-    count_through(hull, row, hull.n_here[row] + hull.n_below[row])
+    count_through(hull, row, hull.nodes[row].n_here + hull.nodes[row].n_below)
     set_depths(hull, row)
 
 
 @compiled
 def take_off(hull: Hull, row: int) -> None:
     """Take the subtree of ``row`` off its parent."""
-    count_through(hull, row, -(hull.n_here[row] + hull.n_below[row]))
+    count_through(hull, row, -(hull.nodes[row].n_here + hull.nodes[row].n_below))
     unlink(hull, row)
-    hull.parent[row] = NULL
+    hull.nodes[row].parent = NULL
 
 
 @compiled
 def add_node(hull: Hull, entity: np.uint64) -> int:
     """Return the row of a new node that hangs nowhere and has nothing."""
-    hull.n_free[0] -= 1
-    row = hull.free[hull.n_free[0]]
-    hull.place[row] = hull.n_alive[0]
-    hull.alive[hull.n_alive[0]] = row
-    hull.n_alive[0] += 1
-    hull.parent[row] = NULL
-    hull.first_child[row] = NULL
-    hull.next_sibling[row] = NULL
-    hull.previous_sibling[row] = NULL
-    hull.n_children[row] = 0
-    hull.n_here[row] = 0
-    hull.n_below[row] = 0
-    hull.first_datum[row] = NULL
-    hull.entity[row] = entity
+    hull.counts[FREE] -= 1
+    row = hull.nodes[hull.counts[FREE]].free
+    hull.nodes[row].place = hull.counts[ALIVE]
+    hull.nodes[hull.counts[ALIVE]].alive = row
+    hull.counts[ALIVE] += 1
+    hull.nodes[row].parent = NULL
+    hull.nodes[row].first_child = NULL
+    hull.nodes[row].next_sibling = NULL
+    hull.nodes[row].previous_sibling = NULL
+    hull.nodes[row].n_children = 0
+    hull.nodes[row].n_here = 0
+    hull.nodes[row].n_below = 0
+    hull.nodes[row].first_datum = NULL
+    hull.nodes[row].entity = entity
     hull.statistics[row] = 0.0
     return row
 
@@ -268,13 +261,13 @@ def add_node(hull: Hull, entity: np.uint64) -> int:
 @compiled
 def remove_node(hull: Hull, row: int) -> None:
     """Forget a node that hangs nowhere and has nothing."""
-    last = hull.alive[hull.n_alive[0] - 1]
-    hull.alive[hull.place[row]] = last
-    hull.place[last] = hull.place[row]
-    hull.place[row] = NULL
-    hull.n_alive[0] -= 1
-    hull.free[hull.n_free[0]] = row
-    hull.n_free[0] += 1
+    last = hull.nodes[hull.counts[ALIVE] - 1].alive
+    hull.nodes[hull.nodes[row].place].alive = last
+    hull.nodes[last].place = hull.nodes[row].place
+    hull.nodes[row].place = NULL
+    hull.counts[ALIVE] -= 1
+    hull.nodes[hull.counts[FREE]].free = row
+    hull.counts[FREE] += 1
 
 
 # -- contents --------------------------------------------------------------------------------------
@@ -283,22 +276,22 @@ def remove_node(hull: Hull, row: int) -> None:
 @compiled
 def data_of(hull: Hull, row: int) -> Integers:
     """Return the data of a node."""
-    data = np.empty(hull.n_here[row], dtype=np.int64)
-    n = hull.first_datum[row]
+    data = np.empty(hull.nodes[row].n_here, dtype=np.int64)
+    n = hull.nodes[row].first_datum
     for k in range(data.size):
         data[k] = n
-        n = hull.next_datum[n]
+        n = hull.data[n].next
     return data
 
 
 @compiled
 def children_of(hull: Hull, row: int) -> Integers:
     """Return the rows of the children of a node."""
-    rows = np.empty(hull.n_children[row], dtype=np.int64)
-    child = hull.first_child[row]
+    rows = np.empty(hull.nodes[row].n_children, dtype=np.int64)
+    child = hull.nodes[row].first_child
     for k in range(rows.size):
         rows[k] = child
-        child = hull.next_sibling[child]
+        child = hull.nodes[child].next_sibling
     return rows
 
 
@@ -306,8 +299,8 @@ def children_of(hull: Hull, row: int) -> Integers:
 def put_data(hull: Hull, model: Any, data: Any, row: int, rows: Integers) -> None:
     """Overwrite the data of a node and their statistics; what passes above is the caller's."""
     hull.statistics[row] = 0.0
-    hull.first_datum[row] = NULL
-    hull.n_here[row] = rows.size
+    hull.nodes[row].first_datum = NULL
+    hull.nodes[row].n_here = rows.size
     for k in range(rows.size - 1, -1, -1):
         _list_datum(hull, rows[k], row)
         contract.add_statistics(model, data, rows[k], hull.statistics[row])
@@ -315,20 +308,20 @@ def put_data(hull: Hull, model: Any, data: Any, row: int, rows: Integers) -> Non
 
 @compiled
 def _list_datum(hull: Hull, n: int, row: int) -> None:
-    first = hull.first_datum[row]
-    hull.node[n] = row
-    hull.previous_datum[n] = NULL
-    hull.next_datum[n] = first
+    first = hull.nodes[row].first_datum
+    hull.data[n].node = row
+    hull.data[n].previous = NULL
+    hull.data[n].next = first
     if first != NULL:
-        hull.previous_datum[first] = n
-    hull.first_datum[row] = n
+        hull.data[first].previous = n
+    hull.nodes[row].first_datum = n
 
 
 @compiled
 def put_datum(hull: Hull, model: Any, data: Any, n: int, row: int) -> None:
     """Let a datum that is nowhere stop at ``row``."""
     _list_datum(hull, n, row)
-    hull.n_here[row] += 1
+    hull.nodes[row].n_here += 1
     count_through(hull, row, 1)
     contract.add_statistics(model, data, n, hull.statistics[row])
 
@@ -336,40 +329,42 @@ def put_datum(hull: Hull, model: Any, data: Any, n: int, row: int) -> None:
 @compiled
 def take_datum(hull: Hull, model: Any, data: Any, n: int) -> None:
     """Take a datum off its node."""
-    row = hull.node[n]
-    before, after = hull.previous_datum[n], hull.next_datum[n]
+    row = hull.data[n].node
+    before, after = hull.data[n].previous, hull.data[n].next
     if before == NULL:
-        hull.first_datum[row] = after
+        hull.nodes[row].first_datum = after
     else:
-        hull.next_datum[before] = after
+        hull.data[before].next = after
     if after != NULL:
-        hull.previous_datum[after] = before
-    hull.n_here[row] -= 1
+        hull.data[after].previous = before
+    hull.nodes[row].n_here -= 1
     count_through(hull, row, -1)
     own = np.zeros(hull.statistics.shape[1])
     contract.add_statistics(model, data, n, own)
     for d in range(own.size):
-        hull.statistics[row, d] = hull.statistics[row, d] - own[d] if hull.n_here[row] else 0.0
+        hull.statistics[row, d] = (
+            hull.statistics[row, d] - own[d] if hull.nodes[row].n_here else 0.0
+        )
 
 
 @compiled
 def above(hull: Hull, row: int) -> Floats:
     """Return the parameters of the parent, empty for the root."""
-    parent = hull.parent[row]
+    parent = hull.nodes[row].parent
     return hull.nothing if parent == NULL else hull.theta[parent]
 
 
 @compiled
 def below(hull: Hull, row: int, without: int) -> Floats:
     """Return the parameters of the children, one row each, but for the child ``without``."""
-    thetas = np.empty((hull.n_children[row], hull.theta.shape[1]))
+    thetas = np.empty((hull.nodes[row].n_children, hull.theta.shape[1]))
     k = 0
-    child = hull.first_child[row]
+    child = hull.nodes[row].first_child
     while child != NULL:
         if child != without:
             thetas[k] = hull.theta[child]
             k += 1
-        child = hull.next_sibling[child]
+        child = hull.nodes[child].next_sibling
     return thetas[:k]
 
 
@@ -379,8 +374,8 @@ def below(hull: Hull, row: int, without: int) -> Floats:
 @compiled
 def log_of_node(hull: Hull, sticks: Sticks, row: int) -> float:
     """Return the node's factor of the probability of the tree partition."""
-    n_here, n_below = hull.n_here[row], hull.n_below[row]
-    total = log_stop(n_here, n_below, hull.depth[row], sticks.alpha0, sticks.decay)
+    n_here, n_below = hull.nodes[row].n_here, hull.nodes[row].n_below
+    total = log_stop(n_here, n_below, hull.nodes[row].depth, sticks.alpha0, sticks.decay)
     return total + log_choice(row != 0, n_here + n_below, n_below, sticks.gamma)
 
 
@@ -388,6 +383,6 @@ def log_of_node(hull: Hull, sticks: Sticks, row: int) -> float:
 def log_tree(hull: Hull, sticks: Sticks) -> float:
     """Return the log probability of the tree partition, sticks integrated out."""
     total = 0.0
-    for k in range(hull.n_alive[0]):
-        total += log_of_node(hull, sticks, hull.alive[k])
+    for k in range(hull.counts[ALIVE]):
+        total += log_of_node(hull, sticks, hull.nodes[k].alive)
     return total

@@ -7,7 +7,7 @@ import numpy as np
 
 from treestick.moves.state import Integers, State
 from treestick.moves.structure.gather import move_gather
-from treestick.moves.structure.hull import loosen, settle, with_room
+from treestick.moves.structure.hull import FREE, loosen, settle, with_room
 from treestick.moves.structure.regraft import IN_PLACE, REFITTED, move_regraft
 from treestick.moves.structure.singles import move_singles
 from treestick.moves.structure.split_merge import SMART_MERGE, SMART_SPLIT, move_split_merge
@@ -45,8 +45,8 @@ def move_structure(
         done = 0
         counts[name] = np.zeros(1, dtype=np.int64)
         while done < n:
-            if hull.n_free[0] == 0:
-                hull = with_room(hull, hull.parent.size)
+            if hull.counts[FREE] == 0:
+                hull = with_room(hull, hull.nodes.size)
             counted = move(key, state.model, data, state.sticks, hull, kind, first + done, n - done)
             done += int(counted[0])
             counts[name] = counts[name] + counted

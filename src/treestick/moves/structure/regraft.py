@@ -26,9 +26,10 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
+from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
-from treestick.moves.structure.hull import Hull
+from treestick.moves.structure.hull import ALIVE, Hull
 from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream, uniform
 from treestick.tree.table import NULL
 
@@ -44,23 +45,23 @@ def move_regraft(
     Each costs one pass over all nodes.
     """
     counts = np.zeros(2, dtype=np.int64)
-    n_nodes = hull.n_alive[0]
+    n_nodes = hull.counts[ALIVE]
     for number in range(first, first + n):
         counts[0] += 1
         if n_nodes == 1:
             continue
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
-        place = hull.place[0]
-        while place == hull.place[0]:
+        place = hull.nodes[0].place
+        while place == hull.nodes[0].place:
             place = int(uniform(stream) * n_nodes)
-        counts[1] += _regraft(stream, model, sticks, hull, hull.alive[place], kind)
+        counts[1] += _regraft(stream, model, sticks, hull, hull.nodes[place].alive, kind)
     return counts
 
 
 @compiled
 def _regraft(stream: Stream, model: Any, sticks: Sticks, hull: Hull, c: int, kind: int) -> bool:
-    old = hull.parent[c]
-    if hull.n_here[old] == 0 and hull.n_children[old] == 1:
+    old = hull.nodes[c].parent
+    if hull.nodes[old].n_here == 0 and hull.nodes[old].n_children == 1:
         return False
     on.take_off(hull, c)
     outside, log_p = _log_of_parents(sticks, hull, c)
@@ -69,7 +70,12 @@ def _regraft(stream: Stream, model: Any, sticks: Sticks, hull: Hull, c: int, kin
     theta = hull.theta[c].copy()
     if kind == REFITTED:
         contract.estimate(
-            model, hull.nothing, on.below(hull, c, NULL), hull.n_here[c], hull.statistics[c], theta
+            model,
+            hull.nothing,
+            on.below(hull, c, NULL),
+            hull.nodes[c].n_here,
+            hull.statistics[c],
+            theta,
         )
     log_g = np.empty(n_outside)
     for k in range(n_outside):
@@ -83,10 +89,10 @@ def _regraft(stream: Stream, model: Any, sticks: Sticks, hull: Hull, c: int, kin
     while outside[now] != old:
         now += 1
     theta[:] = hull.theta[c]
-    after = log_p[chosen] + _fit(stream, model, hull, c, hull.theta[new], True)
+    after = log_p[chosen] + _fit(stream, model, hull, c, hull.theta[new], DRAWN)
     fitted = hull.theta[c].copy()
     hull.theta[c] = theta
-    before = log_p[now] + _fit(stream, model, hull, c, hull.theta[old], False)
+    before = log_p[now] + _fit(stream, model, hull, c, hull.theta[old], GIVEN)
     if after - before + log_g[now] - log_g[chosen] > -exponential(stream):
         hull.theta[c] = fitted
         return True
@@ -96,9 +102,11 @@ def _regraft(stream: Stream, model: Any, sticks: Sticks, hull: Hull, c: int, kin
 
 
 @compiled
-def _fit(stream: Stream, model: Any, hull: Hull, c: int, above: Floats, is_drawn: bool) -> float:
+def _fit(
+    stream: Stream, model: Any, hull: Hull, c: int, above: Floats, is_drawn: np.int64
+) -> float:
     return contract.fit_node(
-        stream, model, above, on.below(hull, c, NULL), hull.n_here[c], hull.statistics[c],
+        stream, model, above, on.below(hull, c, NULL), hull.nodes[c].n_here, hull.statistics[c],
         hull.theta[c], is_drawn,
     )  # fmt: skip
 
@@ -124,21 +132,21 @@ def _log_of_parents(sticks: Sticks, hull: Hull, c: int) -> tuple[Integers, Float
 
     With each comes the log probability of the partition with ``c`` below it, up to a constant.
     """
-    n = hull.n_here[c] + hull.n_below[c]
-    outside = np.empty(hull.n_alive[0], dtype=np.int64)
-    log_p = np.empty(hull.n_alive[0])
-    along = np.zeros(hull.parent.size)  # of each node: change of the factors down to it
-    own = np.full(hull.parent.size, np.nan)  # of each depth: the factors of the subtree
+    n = hull.nodes[c].n_here + hull.nodes[c].n_below
+    outside = np.empty(hull.counts[ALIVE], dtype=np.int64)
+    log_p = np.empty(hull.counts[ALIVE])
+    along = np.zeros(hull.nodes.size)  # of each node: change of the factors down to it
+    own = np.full(hull.nodes.size, np.nan)  # of each depth: the factors of the subtree
     count = 0
     row = 0
     while row != NULL:
         before = on.log_of_node(hull, sticks, row)
-        hull.n_below[row] += n
+        hull.nodes[row].n_below += n
         along[row] = on.log_of_node(hull, sticks, row) - before
-        hull.n_below[row] -= n
+        hull.nodes[row].n_below -= n
         if row != 0:
-            along[row] += along[hull.parent[row]]
-        depth = hull.depth[row]
+            along[row] += along[hull.nodes[row].parent]
+        depth = hull.nodes[row].depth
         if math.isnan(own[depth]):
             own[depth] = _log_of_subtree(sticks, hull, c, depth + 1)
         outside[count] = row
@@ -151,12 +159,12 @@ def _log_of_parents(sticks: Sticks, hull: Hull, c: int) -> tuple[Integers, Float
 @compiled
 def _log_of_subtree(sticks: Sticks, hull: Hull, c: int, depth: int) -> float:
     """Return the log of the factors of a subtree whose top would have this depth."""
-    shift = depth - hull.depth[c]
+    shift = depth - hull.nodes[c].depth
     total = 0.0
     row = c
     while row != NULL:
-        hull.depth[row] += shift
+        hull.nodes[row].depth += shift
         total += on.log_of_node(hull, sticks, row)
-        hull.depth[row] -= shift
+        hull.nodes[row].depth -= shift
         row = on.following(hull, row, c)
     return total

@@ -27,9 +27,10 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
+from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.moves.structure import hull as on
-from treestick.moves.structure.hull import Hull
+from treestick.moves.structure.hull import ALIVE, FREE, Hull
 from treestick.random import (
     Key,
     Purpose,
@@ -54,17 +55,17 @@ def move_singles(
     """
     counts = np.zeros(2, dtype=np.int64)
     _, prepared_width, _ = contract.widths(model)
-    room = hull.parent.size
+    room = hull.nodes.size
     prepared = np.empty((2, room, prepared_width))  # at a node, at a new child of it
     reach = np.empty((2, room))
-    for k in range(hull.n_alive[0]):
-        _prepare(model, hull, hull.alive[k], prepared)
+    for k in range(hull.counts[ALIVE]):
+        _prepare(model, hull, hull.nodes[k].alive, prepared)
     for number in range(first, first + n):
-        if hull.n_free[0] == 0:
+        if hull.counts[FREE] == 0:
             break
         counts[0] += 1
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
-        datum = int(uniform(stream) * hull.node.size)
+        datum = int(uniform(stream) * hull.data.size)
         _move_one(stream, model, data, sticks, hull, datum, prepared, reach, counts)
     return counts
 
@@ -87,14 +88,19 @@ def _move_one(
     reach: Floats,
     counts: Integers,
 ) -> None:
-    old = hull.node[n]
-    parent = hull.parent[old]
-    was_alone = old != 0 and hull.n_here[old] == 1 and hull.n_children[old] == 0
-    if was_alone and parent != 0 and hull.n_here[parent] == 0 and hull.n_children[parent] == 1:
+    old = hull.data[n].node
+    parent = hull.nodes[old].parent
+    was_alone = old != 0 and hull.nodes[old].n_here == 1 and hull.nodes[old].n_children == 0
+    if (
+        was_alone
+        and parent != 0
+        and hull.nodes[parent].n_here == 0
+        and hull.nodes[parent].n_children == 1
+    ):
         return  # rule 2
     log_w = 0.0
     if was_alone:
-        log_w = _log_w(stream, model, data, hull, n, old, parent, prepared, False)
+        log_w = _log_w(stream, model, data, hull, n, old, parent, prepared, GIVEN)
     on.take_datum(hull, model, data, n)
     if was_alone:
         on.take_off(hull, old)
@@ -105,10 +111,10 @@ def _move_one(
     if is_new:
         row = on.add_node(hull, next_word(stream))
         on.link(hull, row, chosen)
-        hull.depth[row] = hull.depth[chosen] + 1
+        hull.nodes[row].depth = hull.nodes[chosen].depth + 1
     on.put_datum(hull, model, data, n, row)
     if is_new:
-        log_w_new = _log_w(stream, model, data, hull, n, row, chosen, prepared, True)
+        log_w_new = _log_w(stream, model, data, hull, n, row, chosen, prepared, DRAWN)
     if log_w_new - log_w > -exponential(stream):
         if is_new:
             _prepare(model, hull, row, prepared)
@@ -126,6 +132,11 @@ def _move_one(
 
 
 @compiled
+def _has_one(hull: Hull, row: int, n_here: int, n_children: int) -> bool:
+    return hull.nodes[row].n_here == n_here and hull.nodes[row].n_children == n_children
+
+
+@compiled
 def _log_w(
     stream: Stream,
     model: Any,
@@ -135,7 +146,7 @@ def _log_w(
     row: int,
     parent: int,
     prepared: Floats,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Return log W(theta) / Z of a node that datum ``n`` has to itself."""
     log_z = contract.log_likelihood(model, data, n, prepared[1, parent])
@@ -169,12 +180,12 @@ def _choose(
     chosen, is_new = 0, False
     row = 0
     while row != NULL:
-        n_here, n_below = hull.n_here[row], hull.n_below[row]
-        alpha = alpha_at(sticks, hull.depth[row])
+        n_here, n_below = hull.nodes[row].n_here, hull.nodes[row].n_below
+        alpha = alpha_at(sticks, hull.nodes[row].depth)
         reach[0, row] = 0.0
         if row != 0:
-            above = hull.parent[row]
-            share = (n_here + n_below) / (hull.n_below[above] + sticks.gamma)
+            above = hull.nodes[row].parent
+            share = (n_here + n_below) / (hull.nodes[above].n_below + sticks.gamma)
             reach[0, row] = reach[1, above] + math.log(share)
         whole = n_here + n_below + alpha + 1.0
         reach[1, row] = reach[0, row] + math.log((n_below + alpha) / whole)
@@ -183,7 +194,7 @@ def _choose(
                 log_p = reach[0, row] + math.log((n_here + 1.0) / whole)
             else:
                 log_p = reach[1, row] + math.log(sticks.gamma / (n_below + sticks.gamma))
-                log_p -= math.log1p(alpha_at(sticks, hull.depth[row] + 1))  # it stops there
+                log_p -= math.log1p(alpha_at(sticks, hull.nodes[row].depth + 1))  # it stops there
             log_p += contract.log_likelihood(model, data, n, prepared[kind, row])
             if log_p > largest:
                 total *= math.exp(largest - log_p)

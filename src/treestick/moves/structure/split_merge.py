@@ -34,9 +34,10 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
+from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
-from treestick.moves.structure.hull import Hull
+from treestick.moves.structure.hull import ALIVE, FREE, Hull
 from treestick.random import (
     Key,
     Purpose,
@@ -67,7 +68,7 @@ def move_split_merge(
     """
     counts = np.zeros(3, dtype=np.int64)
     for number in range(first, first + n):
-        if hull.n_free[0] == 0:
+        if hull.counts[FREE] == 0:
             break
         counts[0] += 1
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
@@ -87,17 +88,17 @@ def _split(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
         return False
     on_b = np.empty(rows.size + children.size, dtype=np.bool_)
     if kind == SMART_SPLIT:
-        log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, True)
+        log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, DRAWN)
     else:
-        log_c = _toss_sides(stream, rows.size, on_b, True)
+        log_c = _toss_sides(stream, rows.size, on_b, DRAWN)
     if not _may_give(hull, a, q, children, on_b):
         return False
     log_proposed = _log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
-    before = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, False)
+    before = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, GIVEN)
     theta, statistics = hull.theta[a].copy(), hull.statistics[a].copy()
     b = on.add_node(hull, next_word(stream))
     _give(hull, model, data, a, b, q, rows, children, on_b)
-    after = on.log_tree(hull, sticks) + _fit_both(stream, model, hull, a, b, True)
+    after = on.log_tree(hull, sticks) + _fit_both(stream, model, hull, a, b, DRAWN)
     log_reverse = _log_choice_of_pair(model, hull, a, b, kind)
     if after - before + log_reverse - log_proposed > -exponential(stream):
         return True
@@ -112,15 +113,15 @@ def _merge(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
     a, b = _choose_pair(stream, model, hull, kind)
     if a == NULL:
         return False
-    q = hull.parent[b]
-    if q != a and hull.n_here[q] == 0 and hull.n_children[q] == 1:
+    q = hull.nodes[b].parent
+    if q != a and hull.nodes[q].n_here == 0 and hull.nodes[q].n_children == 1:
         return False  # rule 3
     log_proposed = _log_choice_of_pair(model, hull, a, b, kind)
-    before = on.log_tree(hull, sticks) + _fit_both(stream, model, hull, a, b, False)
+    before = on.log_tree(hull, sticks) + _fit_both(stream, model, hull, a, b, GIVEN)
     theta_a, theta_b = hull.theta[a].copy(), hull.theta[b].copy()
     statistics_a, statistics_b = hull.statistics[a].copy(), hull.statistics[b].copy()
-    entity = hull.entity[b]
-    n_of_a = hull.n_here[a]
+    entity = hull.nodes[b].entity
+    n_of_a = hull.nodes[a].n_here
     children_of_b = on.children_of(hull, b)
     _absorb(hull, a, b)
     rows, children = on.data_of(hull, a), on.children_of(hull, a)
@@ -131,11 +132,11 @@ def _merge(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
             if child == children[k]:
                 on_b[rows.size + k] = True
     if kind == SMART_SPLIT:
-        log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, False)
+        log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, GIVEN)
     else:
-        log_c = _toss_sides(stream, rows.size, on_b, False)
+        log_c = _toss_sides(stream, rows.size, on_b, GIVEN)
     log_reverse = _log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
-    after = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, True)
+    after = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, DRAWN)
     if after - before + log_reverse - log_proposed > -exponential(stream):
         return True
     b = on.add_node(hull, entity)
@@ -168,7 +169,7 @@ def _may_give(hull: Hull, a: int, q: int, children: Integers, on_b: Any) -> bool
         for k in range(children.size):
             if children[k] == row and on_b[n_rows + k]:
                 return False
-        row = hull.parent[row]
+        row = hull.nodes[row].parent
     return True
 
 
@@ -217,18 +218,18 @@ def _absorb(hull: Hull, a: int, b: int) -> None:
         on.take_off(hull, children[k])
         on.hang(hull, children[k], a)
     last = NULL
-    n = hull.first_datum[a]
+    n = hull.nodes[a].first_datum
     while n != NULL:
-        last, n = n, hull.next_datum[n]
+        last, n = n, hull.data[n].next
     if rows.size > 0:
-        hull.previous_datum[rows[0]] = last
+        hull.data[rows[0]].previous = last
         if last == NULL:
-            hull.first_datum[a] = rows[0]
+            hull.nodes[a].first_datum = rows[0]
         else:
-            hull.next_datum[last] = rows[0]
+            hull.data[last].next = rows[0]
     for n in rows:
-        hull.node[n] = a
-    hull.n_here[a] += rows.size
+        hull.data[n].node = a
+    hull.nodes[a].n_here += rows.size
     on.count_through(hull, a, rows.size)
     for d in range(hull.statistics.shape[1]):
         hull.statistics[a, d] += hull.statistics[b, d]
@@ -236,20 +237,20 @@ def _absorb(hull: Hull, a: int, b: int) -> None:
 
 
 @compiled
-def _fit(stream: Stream, model: Any, hull: Hull, a: int, is_drawn: bool) -> float:
+def _fit(stream: Stream, model: Any, hull: Hull, a: int, is_drawn: np.int64) -> float:
     return contract.fit_node(
-        stream, model, on.above(hull, a), on.below(hull, a, NULL), hull.n_here[a],
+        stream, model, on.above(hull, a), on.below(hull, a, NULL), hull.nodes[a].n_here,
         hull.statistics[a], hull.theta[a], is_drawn,
     )  # fmt: skip
 
 
 @compiled
-def _fit_both(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: bool) -> float:
-    if hull.parent[b] != a:
+def _fit_both(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: np.int64) -> float:
+    if hull.nodes[b].parent != a:
         return _fit(stream, model, hull, a, is_drawn) + _fit(stream, model, hull, b, is_drawn)
     return contract.fit_pair(
         stream, model, on.above(hull, a), on.below(hull, a, b), on.below(hull, b, NULL),
-        hull.n_here[a], hull.statistics[a], hull.n_here[b], hull.statistics[b],
+        hull.nodes[a].n_here, hull.statistics[a], hull.nodes[b].n_here, hull.statistics[b],
         hull.theta[a], hull.theta[b], is_drawn,
     )  # fmt: skip
 
@@ -261,13 +262,13 @@ def _fit_both(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: 
 def _choose_node(stream: Stream, hull: Hull) -> int:
     """Choose A: any node, or the node of any datum."""
     if uniform(stream) < 0.5:
-        return hull.alive[int(uniform(stream) * hull.n_alive[0])]
-    return hull.node[int(uniform(stream) * hull.node.size)]
+        return hull.nodes[int(uniform(stream) * hull.counts[ALIVE])].alive
+    return hull.data[int(uniform(stream) * hull.data.size)].node
 
 
 @compiled
 def _log_choice_of_node(hull: Hull, a: int) -> float:
-    return math.log(0.5 / hull.n_alive[0] + 0.5 * hull.n_here[a] / hull.node.size)
+    return math.log(0.5 / hull.counts[ALIVE] + 0.5 * hull.nodes[a].n_here / hull.data.size)
 
 
 @compiled
@@ -277,16 +278,16 @@ def _choose_place(stream: Stream, hull: Hull, a: int) -> int:
     if dart < 0.5:
         return a
     if dart < 0.75:
-        return hull.parent[a]
-    return hull.alive[int(uniform(stream) * hull.n_alive[0])]
+        return hull.nodes[a].parent
+    return hull.nodes[int(uniform(stream) * hull.counts[ALIVE])].alive
 
 
 @compiled
 def _log_choice_of_place(hull: Hull, a: int, q: int) -> float:
-    p = 0.25 / hull.n_alive[0]
+    p = 0.25 / hull.counts[ALIVE]
     if q == a:
         p += 0.5
-    if q == hull.parent[a]:
+    if q == hull.nodes[a].parent:
         p += 0.25
     return math.log(p)
 
@@ -294,30 +295,30 @@ def _log_choice_of_place(hull: Hull, a: int, q: int) -> float:
 @compiled
 def _choose_pair(stream: Stream, model: Any, hull: Hull, kind: int) -> tuple[int, int]:
     """Choose B, any node but the root, and A, neither B nor below it; NULL if there is none."""
-    n_nodes = hull.n_alive[0]
+    n_nodes = hull.counts[ALIVE]
     if n_nodes == 1:
         return NULL, NULL
-    place = hull.place[0]
-    while place == hull.place[0]:
+    place = hull.nodes[0].place
+    while place == hull.nodes[0].place:
         place = int(uniform(stream) * n_nodes)
-    b = hull.alive[place]
+    b = hull.nodes[place].alive
     if kind == SMART_SPLIT:
         dart = uniform(stream)
         if dart < 0.5:
-            a = hull.parent[b]
+            a = hull.nodes[b].parent
         elif dart < 0.75:
-            a = hull.first_child[hull.parent[b]]
-            for _ in range(int(uniform(stream) * hull.n_children[hull.parent[b]])):
-                a = hull.next_sibling[a]
+            a = hull.nodes[hull.nodes[b].parent].first_child
+            for _ in range(int(uniform(stream) * hull.nodes[hull.nodes[b].parent].n_children)):
+                a = hull.nodes[a].next_sibling
         else:
-            a = hull.alive[int(uniform(stream) * n_nodes)]
+            a = hull.nodes[int(uniform(stream) * n_nodes)].alive
         return (NULL, NULL) if on.is_at_or_above(hull, b, a) else (a, b)
     p = _suitability(model, hull, b)
     dart = uniform(stream)
     a = NULL
     for k in range(n_nodes):
         if p[k] > 0.0:
-            a = hull.alive[k]
+            a = hull.nodes[k].alive
             dart -= p[k]
             if dart < 0.0:
                 break
@@ -326,15 +327,15 @@ def _choose_pair(stream: Stream, model: Any, hull: Hull, kind: int) -> tuple[int
 
 @compiled
 def _log_choice_of_pair(model: Any, hull: Hull, a: int, b: int, kind: int) -> float:
-    n_nodes = hull.n_alive[0]
+    n_nodes = hull.counts[ALIVE]
     if kind == SMART_SPLIT:
         p = 0.25 / n_nodes
-        if a == hull.parent[b]:
+        if a == hull.nodes[b].parent:
             p += 0.5
-        elif hull.parent[a] == hull.parent[b]:
-            p += 0.25 / hull.n_children[hull.parent[b]]
+        elif hull.nodes[a].parent == hull.nodes[b].parent:
+            p += 0.25 / hull.nodes[hull.nodes[b].parent].n_children
     else:
-        p = _suitability(model, hull, b)[hull.place[a]]
+        p = _suitability(model, hull, b)[hull.nodes[a].place]
     return math.log(p) - math.log(n_nodes - 1.0) if p > 0.0 else -math.inf
 
 
@@ -345,16 +346,16 @@ def _suitability(model: Any, hull: Hull, b: int) -> Floats:
     They are exp of the mean, over data and children of B, of the difference in log likelihood (or
     in log T) between A's parameters and B's, made to sum to one over all nodes not below B.
     """
-    n_nodes = hull.n_alive[0]
+    n_nodes = hull.counts[ALIVE]
     children = on.children_of(hull, b)
-    n_items = hull.n_here[b] + children.size
+    n_items = hull.nodes[b].n_here + children.size
     p = np.zeros(n_nodes)
     largest = -math.inf
     for k in range(n_nodes):
-        a = hull.alive[k]
+        a = hull.nodes[k].alive
         if not on.is_at_or_above(hull, b, a):
             p[k] = contract.log_likelihood_of_sums(
-                model, hull.theta[a], hull.n_here[b], hull.statistics[b]
+                model, hull.theta[a], hull.nodes[b].n_here, hull.statistics[b]
             )
             for child in children:
                 p[k] += contract.log_transition(model, hull.theta[a], hull.theta[child])
@@ -362,7 +363,7 @@ def _suitability(model: Any, hull: Hull, b: int) -> Floats:
             largest = max(largest, p[k])
     total = 0.0
     for k in range(n_nodes):
-        a = hull.alive[k]
+        a = hull.nodes[k].alive
         p[k] = 0.0 if on.is_at_or_above(hull, b, a) else math.exp(p[k] - largest)
         total += p[k]
     for k in range(n_nodes):
@@ -374,7 +375,7 @@ def _suitability(model: Any, hull: Hull, b: int) -> Floats:
 
 
 @compiled
-def _toss_sides(stream: Stream, n_rows: int, on_b: Any, is_drawn: bool) -> float:
+def _toss_sides(stream: Stream, n_rows: int, on_b: Any, is_drawn: np.int64) -> float:
     """Toss a coin of unknown bias for the data and another one for the children.
 
     With the bias uniform, n_b of n on B have the probability n_b! (n - n_b)! / (n + 1)!. Return the
@@ -384,7 +385,7 @@ def _toss_sides(stream: Stream, n_rows: int, on_b: Any, is_drawn: bool) -> float
     for part in range(2):
         start = 0 if part == 0 else n_rows
         stop = n_rows if part == 0 else on_b.size
-        if is_drawn:
+        if is_drawn == DRAWN:
             bias = uniform(stream)
             for k in range(start, stop):
                 on_b[k] = uniform(stream) < bias
@@ -407,7 +408,7 @@ def _lead_sides(
     rows: Integers,
     children: Integers,
     on_b: Any,
-    is_drawn: bool,
+    is_drawn: np.int64,
 ) -> float:
     """Let the data lead: from one of them (or of the children), a few steps of two means.
 
@@ -485,7 +486,7 @@ def _lead_sides(
             belows[side, n_belows[side]] = child
             n_belows[side] += 1
 
-    is_swapped = is_drawn and uniform(stream) < 0.5
+    is_swapped = is_drawn == DRAWN and uniform(stream) < 0.5
     log_c, log_c_swapped = 0.0, 0.0
     for k in range(on_b.size):
         if k < rows.size:
@@ -497,7 +498,7 @@ def _lead_sides(
             difference = contract.log_transition(model, theta[1], child)
             difference -= contract.log_transition(model, theta[0], child)
         p = LEAST + (1.0 - 2.0 * LEAST) / (1.0 + math.exp(min(-difference, 500.0)))
-        if is_drawn:
+        if is_drawn == DRAWN:
             on_b[k] = (uniform(stream) < p) != is_swapped
         log_c += math.log(p if on_b[k] else 1.0 - p)
         log_c_swapped += math.log(1.0 - p if on_b[k] else p)

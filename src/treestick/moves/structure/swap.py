@@ -17,9 +17,10 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
+from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Integers, Sticks
 from treestick.moves.structure import hull as on
-from treestick.moves.structure.hull import Hull
+from treestick.moves.structure.hull import ALIVE, Hull
 from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream, uniform
 from treestick.tree.table import NULL
 
@@ -33,31 +34,31 @@ def move_swap(
     There is one ``kind``.
     """
     counts = np.zeros(2, dtype=np.int64)
-    n_nodes = hull.n_alive[0]
+    n_nodes = hull.counts[ALIVE]
     for number in range(first, first + n):
         counts[0] += 1
         if n_nodes == 1:
             continue
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
-        place = hull.place[0]
-        while place == hull.place[0]:
+        place = hull.nodes[0].place
+        while place == hull.nodes[0].place:
             place = int(uniform(stream) * n_nodes)
-        counts[1] += _swap(stream, model, sticks, hull, hull.alive[place])
+        counts[1] += _swap(stream, model, sticks, hull, hull.nodes[place].alive)
     return counts
 
 
 @compiled
 def _swap(stream: Stream, model: Any, sticks: Sticks, hull: Hull, b: int) -> bool:
-    a = hull.parent[b]
+    a = hull.nodes[b].parent
     with_children = uniform(stream) < 0.5
     # Rows stay where they are and contents change, for row 0 is the root.
-    n_children_below = hull.n_children[a] - 1 if with_children else hull.n_children[b]
-    if hull.n_here[a] == 0 and n_children_below == 0:
+    n_children_below = hull.nodes[a].n_children - 1 if with_children else hull.nodes[b].n_children
+    if hull.nodes[a].n_here == 0 and n_children_below == 0:
         return False
-    before = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, b, False)
+    before = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, b, GIVEN)
     theta_a, theta_b = hull.theta[a].copy(), hull.theta[b].copy()
     _exchange(hull, a, b, with_children)
-    after = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, b, True)
+    after = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, b, DRAWN)
     if after - before > -exponential(stream):
         return True
     _exchange(hull, a, b, with_children)
@@ -67,10 +68,10 @@ def _swap(stream: Stream, model: Any, sticks: Sticks, hull: Hull, b: int) -> boo
 
 
 @compiled
-def _fit(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: bool) -> float:
+def _fit(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: np.int64) -> float:
     return contract.fit_pair(
         stream, model, on.above(hull, a), on.below(hull, a, b), on.below(hull, b, NULL),
-        hull.n_here[a], hull.statistics[a], hull.n_here[b], hull.statistics[b],
+        hull.nodes[a].n_here, hull.statistics[a], hull.nodes[b].n_here, hull.statistics[b],
         hull.theta[a], hull.theta[b], is_drawn,
     )  # fmt: skip
 
@@ -78,20 +79,20 @@ def _fit(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: bool)
 @compiled
 def _exchange(hull: Hull, a: int, b: int, with_children: bool) -> None:
     """Exchange data, statistics and names of two rows, and perhaps their other children."""
-    hull.first_datum[a], hull.first_datum[b] = hull.first_datum[b], hull.first_datum[a]
-    hull.entity[a], hull.entity[b] = hull.entity[b], hull.entity[a]
+    hull.nodes[a].first_datum, hull.nodes[b].first_datum = (
+        hull.nodes[b].first_datum,
+        hull.nodes[a].first_datum,
+    )
+    hull.nodes[a].entity, hull.nodes[b].entity = hull.nodes[b].entity, hull.nodes[a].entity
     for d in range(hull.statistics.shape[1]):
         kept = hull.statistics[a, d]
         hull.statistics[a, d] = hull.statistics[b, d]
         hull.statistics[b, d] = kept
     for row in (a, b):
-        n = hull.first_datum[row]
+        n = hull.nodes[row].first_datum
         while n != NULL:
-            hull.node[n] = row
-            n = hull.next_datum[n]
-    change = hull.n_here[a] - hull.n_here[b]
-    hull.n_here[a], hull.n_here[b] = hull.n_here[b], hull.n_here[a]
-    hull.n_below[a] += change
+            hull.data[n].node = row
+            n = hull.data[n].next
     if with_children:
         of_a, of_b = on.children_of(hull, a), on.children_of(hull, b)
         for child in of_a:
