@@ -32,6 +32,7 @@ from treestick.prior.density import log_partition
 from treestick.prior.urn import fill_urn
 from treestick.random import make_key, open_stream
 from treestick.tree.table import NodeTable, count_data, make_table, place_child
+from treestick.wide import ABREAST
 
 DIMENSIONS = [1, 2, 4, 5, 8, 9, 13, 17]
 """Below, at and above multiples of what the fast paths take at once."""
@@ -757,3 +758,28 @@ def test_sums_have_the_same_bits_however_blocks_are_grouped(
     in_turn = np.array([np.cumsum(values[where == node], axis=0)[-1] for node in range(n_nodes)])
     # Another order does have other bits: the comparison above could have failed.
     assert n_data < BLOCK or in_turn.tobytes() != sums[0].tobytes()
+
+
+@pytest.mark.parametrize("n_dimensions", [1, 7, 8, 9, 24, 256])
+@pytest.mark.parametrize("kind", ["gaussian", "bernoulli"])
+def test_likelihoods_side_by_side_are_those_one_by_one(kind: str, n_dimensions: int) -> None:
+    rng = np.random.default_rng(4)
+    one = np.ones(n_dimensions)
+    model: Any
+    data: Any
+    if kind == "gaussian":
+        model = Gaussian(0.9, 0.9, 0.9, one, one, one, 0.5 * one, one, one, False, 2.0 * one, 0.3)
+        data = Reals(rng.normal(size=(5, n_dimensions)))
+    else:
+        model = Bernoulli(one, one, one, one, one, 0.1)
+        bits = rng.random((5, n_dimensions)) < 0.5
+        data = Bits(np.packbits(bits, axis=1, bitorder="little"))
+    width = contract.widths(model)[1]
+    prepared = np.empty((ABREAST, width))
+    for k in range(ABREAST):
+        contract.prepare(model, rng.normal(size=n_dimensions), prepared[k])
+    out = np.empty(ABREAST)
+    for n in range(5):
+        contract.log_likelihoods(model, data, n, np.ascontiguousarray(prepared.T), out)
+        expected = [contract.log_likelihood(model, data, n, row) for row in prepared]
+        np.testing.assert_allclose(out, expected, rtol=1e-12)

@@ -144,10 +144,10 @@ def sweep(
 def plan_for(n_data: int) -> dict[str, int]:
     """Return how many structural moves of each kind a sweep makes.
 
-    They do not become more with the data beyond 2,000, so that they take less than half of a sweep
-    where it takes long; with few data there are fewer, because little can change.
+    With few data there are fewer, because little can change. With many data there are more, but far
+    fewer than in proportion, so that they take less than half of a sweep where it takes long.
     """
-    few = min(max(n_data // 200, 2), 10)
+    few = min(max(n_data // 200, 2), 10 + n_data // 2500)
     return {
         "smart_split": few,
         "smart_merge": few,

@@ -55,9 +55,6 @@ class NodeModel(NamedTuple):
     simulate: Callable[..., Any]
 
 
-ABREAST = 16
-"""Nodes that :func:`log_likelihoods` takes at once."""
-
 GIVEN, DRAWN = np.int64(0), np.int64(1)
 """Whether :func:`fit_node` draws. NumPy's numbers, because Numba would compile a function anew for
 each constant of Python's that it is called with."""
@@ -157,7 +154,7 @@ def log_likelihood(model: Any, data: Any, n: int, prepared: Any) -> float:
 
 @_stands_for_the_models
 def log_likelihoods(model: Any, data: Any, n: int, prepared: Any, out: Any) -> None:
-    """Write the log likelihood of datum ``n`` at ``ABREAST`` nodes into ``out``.
+    """Write the log likelihood of datum ``n`` at :data:`treestick.wide.ABREAST` nodes to ``out``.
 
     Column k of ``prepared`` is what :func:`prepare` writes for node k: with nodes side by side, the
     processor computes several at once. A number may differ in its last bits from that of

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.contract import ABREAST, NodeModel, register
+from treestick.contract import NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
 from treestick.diffusions.logistic import logistic, softplus
 from treestick.diffusions.logits import estimate, fit_node, fit_pair, log_transition
@@ -44,6 +44,7 @@ from treestick.random import (
     uniform,
 )
 from treestick.tree.table import NULL, NodeTable
+from treestick.wide import ABREAST, add_rows
 
 Floats = npt.NDArray[np.float64]
 
@@ -210,17 +211,27 @@ def log_likelihood(model: Bernoulli, data: Bits, n: int, prepared: Floats) -> fl
 
 @compiled
 def log_likelihoods(model: Bernoulli, data: Bits, n: int, prepared: Floats, out: Floats) -> None:
-    """Write the log probability of datum ``n`` at several nodes, a byte of bits at a time."""
+    """Write the log probability of datum ``n`` at several nodes, two bytes of bits at a time."""
     packed = data.packed
+    n_bytes = packed.shape[1]
     for k in range(ABREAST):
         out[k] = prepared[0, k]
     start = 1
-    for byte in range(packed.shape[1]):
-        bits = np.int64(packed[n, byte])
-        low, high = start + (bits & 15), start + 16 + (bits >> 4)
-        for k in range(ABREAST):
-            out[k] += prepared[low, k] + prepared[high, k]
-        start += 32
+    for byte in range(0, n_bytes - 1, 2):
+        one, two = np.int64(packed[n, byte]), np.int64(packed[n, byte + 1])
+        add_rows(
+            out,
+            prepared,
+            start + (one & 15),
+            start + 16 + (one >> 4),
+            start + 32 + (two & 15),
+            start + 48 + (two >> 4),
+        )
+        start += 64
+    if n_bytes % 2 == 1:
+        one = np.int64(packed[n, n_bytes - 1])
+        # Row 1, no bit of the first four, is zero.
+        add_rows(out, prepared, start + (one & 15), start + 16 + (one >> 4), 1, 1)
 
 
 @compiled

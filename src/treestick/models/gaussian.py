@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.contract import ABREAST, NodeModel, register
+from treestick.contract import NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
 from treestick.random import (
     Key,
@@ -35,6 +35,7 @@ from treestick.random import (
     uniform,
 )
 from treestick.tree.table import NULL, NodeTable
+from treestick.wide import ABREAST
 
 Floats = npt.NDArray[np.float64]
 

@@ -26,7 +26,6 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
-from treestick.contract import ABREAST
 from treestick.moves.assignments import (
     FULL,
     ROOM,
@@ -42,6 +41,7 @@ from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.tasks import Run, Task
 from treestick.random import Key, Purpose, key_for, open_stream, reopen, uniform
 from treestick.tree.table import NULL, NodeTable, grow
+from treestick.wide import ABREAST
 
 BLOCK = 64
 """Data that are computed together, some nodes after the others, which stay in the cache."""
@@ -183,23 +183,17 @@ def _assign(
 ) -> None:
     """Write the new rows of the data from ``start`` to ``stop`` to ``found``."""
     stream = open_stream(key)
-    log_p = np.empty((BLOCK, prepared.shape[0] * ABREAST))
+    log_p = np.empty((BLOCK, prepared.shape[0], ABREAST))
     for first in range(start, stop, BLOCK):
         last = min(first + BLOCK, stop)
         for group in range(prepared.shape[0]):
             for n in range(first, last):
-                contract.log_likelihoods(
-                    model,
-                    data,
-                    n,
-                    prepared[group],
-                    log_p[n - first, group * ABREAST : (group + 1) * ABREAST],
-                )
+                contract.log_likelihoods(model, data, n, prepared[group], log_p[n - first, group])
         for n in range(first, last):
             found[n] = assignments[n]
             if not is_candidate[assignments[n]]:
                 continue
-            p = log_p[n - first]
+            p = log_p[n - first].reshape(-1)
             largest = -math.inf
             for k in range(rows.size):
                 p[k] += log_mass[k]

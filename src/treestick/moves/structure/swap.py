@@ -79,11 +79,14 @@ def _fit(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: np.in
 @compiled
 def _exchange(hull: Hull, a: int, b: int, with_children: bool) -> None:
     """Exchange data, statistics and names of two rows, and perhaps their other children."""
-    hull.nodes[a].first_datum, hull.nodes[b].first_datum = (
-        hull.nodes[b].first_datum,
-        hull.nodes[a].first_datum,
-    )
-    hull.nodes[a].entity, hull.nodes[b].entity = hull.nodes[b].entity, hull.nodes[a].entity
+    first, n_here, entity = hull.nodes[a].first_datum, hull.nodes[a].n_here, hull.nodes[a].entity
+    hull.nodes[a].n_below += n_here - hull.nodes[b].n_here
+    hull.nodes[a].first_datum = hull.nodes[b].first_datum
+    hull.nodes[a].n_here = hull.nodes[b].n_here
+    hull.nodes[a].entity = hull.nodes[b].entity
+    hull.nodes[b].first_datum = first
+    hull.nodes[b].n_here = n_here
+    hull.nodes[b].entity = entity
     for d in range(hull.statistics.shape[1]):
         kept = hull.statistics[a, d]
         hull.statistics[a, d] = hull.statistics[b, d]
