@@ -5,9 +5,9 @@ A sweep applies each move once. The default schedule keeps no sticks between swe
     sticks and order from scratch -> assignments, pruned -> parameters -> hyperparameters
     -> structural moves
 
-where assignments are drawn over many nodes at once for all data, and by slice sampling for an
-eighth of them, another one in each sweep. ``schedule="paper"`` has the paper's moves alone, and
-keeps sticks and order in the state::
+where assignments are drawn over many nodes at once for all data, and by slice sampling for some of
+them, others in each sweep. ``schedule="paper"`` has the paper's moves alone, and keeps sticks and
+order in the state::
 
     order -> assignments, pruned -> parameters -> hyperparameters, stick lengths
 
@@ -38,8 +38,9 @@ from treestick.tree.table import NodeTable, count_data, make_table
 
 SCHEDULES = ("default", "paper")
 MOST_CANDIDATES = 4096
-SLICED = 8
-"""One in so many data is moved by slice sampling in a sweep of the default schedule."""
+MOST_SLICED = 100
+"""Data that are moved by slice sampling in a sweep of the default schedule. In deep trees, most of
+its points fall on unseen nodes, and each takes as long as a thousand likelihoods."""
 
 
 class SweepInfo(NamedTuple):
@@ -127,8 +128,9 @@ def sweep(
         state, n_candidates = move_candidates(
             key, state, data, tasks, MOST_CANDIDATES, 1.0 / n_data, run
         )
-        turn = int(key.sweep) % SLICED
-        part = (turn * n_data // SLICED, (turn + 1) * n_data // SLICED)
+        n_turns = -(-n_data // MOST_SLICED)
+        turn = int(key.sweep) % n_turns
+        part = (turn * n_data // n_turns, (turn + 1) * n_data // n_turns)
         state, tries = move_assignments(key, state, data, [part], run, spare)
     state = sum_statistics(state, data, tasks, run)
     state, acceptance = move_parameters(key, state, adapting, run)
