@@ -28,7 +28,7 @@ from treestick.moves.hyperparameters import move_hyperparameters, move_ordered
 from treestick.moves.order import move_order
 from treestick.moves.parameters import move_model_hyperparameters, move_parameters
 from treestick.moves.redraw import move_redraw
-from treestick.moves.state import Floats, Integers, State, Sticks
+from treestick.moves.state import Floats, State, Sticks
 from treestick.moves.sticks import move_sticks
 from treestick.moves.structure.plan import move_structure
 from treestick.moves.tasks import Run, make_tasks, sum_statistics
@@ -52,7 +52,7 @@ class SweepInfo(NamedTuple):
     """Points thrown per datum until it had its node."""
     n_candidates: int
     """Nodes that were compared at once."""
-    structure: dict[str, Integers]
+    structure: dict[str, tuple[int, ...]]
     """Of each structural move: how many were proposed, and how many accepted."""
 
 
@@ -119,7 +119,7 @@ def sweep(
     n_data = state.assignments.size
     tasks = make_tasks(n_data)
     n_candidates = 0
-    counts: dict[str, Integers] = {}
+    counts: dict[str, tuple[int, ...]] = {}
     if schedule == "paper":
         state = move_order(key, state)
         state, tries = move_assignments(key, state, data, tasks, run, spare)

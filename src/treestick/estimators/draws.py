@@ -55,7 +55,7 @@ def to_record(chain: int, swept: Swept) -> DrawRecord:
         "tries": info.tries,
         "n_candidates": float(info.n_candidates),
         **{
-            f"{name}_accepted": float(counted[1:].sum() / max(counted[0], 1))
+            f"{name}_accepted": sum(counted[1:]) / max(counted[0], 1)
             for name, counted in info.structure.items()
         },
     }

@@ -30,7 +30,7 @@ ROOM = 64
 
 def move_structure(
     key: Key, state: State, data: Any, plan: Mapping[str, int]
-) -> tuple[State, dict[str, Integers]]:
+) -> tuple[State, dict[str, tuple[int, ...]]]:
     """Apply each move of ``plan`` as many times as it says, in its order.
 
     Return the state, without sticks, and of each move the number of proposals and of those accepted
@@ -38,17 +38,18 @@ def move_structure(
     invariant; runs in one thread.
     """
     hull = loosen(state, ROOM)
-    counts: dict[str, Integers] = {}
+    counts: dict[str, tuple[int, ...]] = {}
     first = 0
     for name, n in plan.items():
         move, kind = MOVES[name]
         done = 0
-        counts[name] = np.zeros(1, dtype=np.int64)
+        total: Integers = np.zeros(1, dtype=np.int64)
         while done < n:
             if hull.counts[FREE] == 0:
                 hull = with_room(hull, hull.nodes.size)
             counted = move(key, state.model, data, state.sticks, hull, kind, first + done, n - done)
             done += int(counted[0])
-            counts[name] = counts[name] + counted
+            total = total + counted
+        counts[name] = tuple(int(count) for count in total)
         first += n
     return settle(hull, state), counts
