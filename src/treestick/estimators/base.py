@@ -37,7 +37,7 @@ MOST_ALPHA0 = 1e6
 """Beyond, differences of log-gamma functions lose the digits that decide."""
 MOST_GAMMA = 1e4
 """About so many sticks are broken to find one child; beyond, sweeps take minutes."""
-COMPILING = "compiling for this model, a minute or less; later runs need not ..."
+COMPILING = "compiling for this model, some two minutes; later runs need not ..."
 SCALARS = ("alpha0", "decay", "gamma", "n_nodes", "depth")
 STATISTICS = ("lp", "log_likelihood", "complete_data", "acceptance_rate", "tries", "n_candidates")
 AGREE_ON = ("n_nodes", "depth", "log_likelihood", "lp")
