@@ -21,6 +21,8 @@ from rich.table import Table
 from treestick._version import __version__
 from treestick.inputs import InputError, InvalidValue
 
+LEAST_IN_DEMO = 40
+
 app = typer.Typer(
     name="treestick",
     help="Hierarchies by tree-structured stick breaking: infer them from data, and see them.",
@@ -138,18 +140,20 @@ def demo(
         fitted = digits.fit_digits()
         model, tree = fitted.model, fitted.model.tree_
         pictures, plain = output / "digits.png", output / "tree.svg"
-        save(digits.digits_figure(fitted), pictures)
-        save(new_figure(tree, labels=True), plain)
-        print(f"The best of {len(model.draws_)} draws:\n{tree}")
-        table = Table(title="Its nodes with at least 20 images", title_justify="left")
+        branches = digits.fold(tree, LEAST_IN_DEMO)
+        save(digits.digits_figure(branches, fitted.digits), pictures)
+        save(new_figure(branches, labels=True), plain)
+        print(f"The best of {len(model.draws_)} draws has {tree.n_nodes} nodes in all.")
+        print(f"Its branches with at least {LEAST_IN_DEMO} images, smaller ones folded into them:")
+        print(branches)
+        table = Table(title="What they hold", title_justify="left")
         for column in ("node", "depth", "images: most common digits"):
             table.add_column(column, justify="right" if column != "images" else "left")
-        for node, line in enumerate(digits.describe_nodes(fitted)):
-            if tree.n_here[node] >= 20:
-                table.add_row(str(node), str(tree.depth[node]), line)
+        for node, line in enumerate(digits.describe_nodes(branches, fitted.digits)):
+            table.add_row(str(node), str(branches.depth[node]), line)
         Console().print(table)
         print("The model has not seen which digit an image shows.")
-        print(f"\nThe mean image of every node: {pictures}\nThe tree with its data: {plain}")
+        print(f"\nThe mean images: {pictures}\nThe branches with their data: {plain}")
 
 
 @app.command("prior")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treestick.estimators import BernoulliTree
 from treestick.report.images import image_tree
+from treestick.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,8 +30,8 @@ def fit_digits(verbose: int = 1) -> Digits:
     model = BernoulliTree(
         binarize=7,
         diffusion=(0.1, 8.0),
-        n_draws=200,
-        burn_in=800,
+        n_draws=40,
+        burn_in=120,
         n_chains=2,
         random_state=0,
         verbose=verbose,
@@ -38,12 +39,28 @@ def fit_digits(verbose: int = 1) -> Digits:
     return Digits(model.fit(images), digits)
 
 
-def describe_nodes(fitted: Digits) -> list[str]:
+def fold(tree: Tree, least: int) -> Tree:
+    """Return the tree of the nodes with at least ``least`` data at or below them.
+
+    Data of the others are shown at the nearest node above that is left.
+    """
+    kept = np.flatnonzero((tree.n_here + tree.n_below >= least) | (tree.parent < 0))
+    row = np.full(tree.n_nodes, -1)
+    row[kept] = np.arange(kept.size)
+    for node in range(1, tree.n_nodes):
+        if row[node] < 0:
+            row[node] = row[tree.parent[node]]
+    parent = tree.parent[kept]
+    parent[1:] = row[parent[1:]]
+    parameters = {name: values[kept] for name, values in tree.node_params.items()}
+    return Tree(parent, row[tree.assignments], tree.mass[kept], parameters)
+
+
+def describe_nodes(tree: Tree, digits: npt.NDArray[np.int64]) -> list[str]:
     """Return for each node how many images it holds, and of which digits most are."""
-    tree = fitted.model.tree_
     lines = []
     for node in tree:
-        shown = fitted.digits[tree.data_at(node)]
+        shown = digits[tree.data_at(node)]
         if shown.size == 0:
             lines.append("none")
             continue
@@ -54,11 +71,10 @@ def describe_nodes(fitted: Digits) -> list[str]:
     return lines
 
 
-def digits_figure(fitted: Digits) -> Figure:
-    """Draw the tree with the mean image of each node."""
-    tree = fitted.model.tree_
+def digits_figure(tree: Tree, digits: npt.NDArray[np.int64]) -> Figure:
+    """Draw a tree with the mean image of each node."""
     images = tree.node_params["probability"].reshape(-1, 8, 8)
     note = (
         "How dark each pixel is on average at a node; below, its images and their commonest digits"
     )
-    return image_tree(tree, images, describe_nodes(fitted), note)
+    return image_tree(tree, images, describe_nodes(tree, digits), note)
