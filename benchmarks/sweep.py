@@ -1,8 +1,9 @@
-"""A whole sweep on bits near a known tree: time by move, threads, and growth with data and nodes.
+"""A whole sweep of the paper's moves: time by move, threads, and growth with data and nodes.
 
-The chain starts at the truth, as the peers' figures do, and every figure is the median of rounds
-that alternate between what is compared. As a yardstick, the same run times NumPy's product of all
-data with all nodes: one thread, what a sampler that asks every node would need for the likelihoods.
+Data are bits near a known tree. The chain starts at the truth, as the peers' figures do, and every
+figure is the median of rounds that alternate between what is compared. As a yardstick, the same run
+times NumPy's product of all data with all nodes: one thread, what a sampler that asks every node
+would need for the likelihoods.
 """
 
 import argparse
@@ -61,7 +62,7 @@ def simulate(n_data: int, n_nodes: int, seed: int = 0) -> tuple[State, Bits]:
 
 def seconds_per_sweep(state: State, data: Bits, n_sweeps: int, run: Any = map) -> float:
     """Return the median time of a sweep."""
-    chain = run_chain(1, 0, state, data, 0, run)
+    chain = run_chain(1, 0, state, data, 0, run, "paper")
     times = []
     for _ in range(n_sweeps):
         start = time.perf_counter()
@@ -184,7 +185,9 @@ X = np.empty((n, 256), dtype=np.uint8)
 for start in range(0, n, 1000):
     rows = X[start : start + 1000]
     rows[:] = rng.random(rows.shape) < rng.choice([0.1, 0.4, 0.8], size=(len(rows), 1))
-model = BernoulliTree(n_draws=int(sys.argv[2]), burn_in=10, n_chains=1, random_state=0, verbose=0)
+model = BernoulliTree(
+    n_draws=int(sys.argv[2]), burn_in=10, n_chains=1, schedule="paper", random_state=0, verbose=0
+)
 model.fit(X)
 print(before, X.nbytes // 2**20, peak())
 """
@@ -210,7 +213,7 @@ def main() -> None:
     n = 3 if parser.parse_args().quick else 15
     state, data = simulate(5_000, 10)
     start = time.perf_counter()
-    state, _ = sweep(make_key(0, 0, 1), state, data)
+    state, _ = sweep(make_key(0, 0, 1), state, data, schedule="paper")
     print(f"First sweep, compiling or loading: {time.perf_counter() - start:.1f} s\n")
     by_move(n)
     print()

@@ -38,6 +38,7 @@ from treestick.tree.table import NodeTable, count_data, make_table
 
 SCHEDULES = ("default", "paper")
 MOST_CANDIDATES = 4096
+"""Nodes compared at once. Data at others are moved by slice sampling and structural moves only."""
 MOST_SLICED = 100
 """Data that are moved by slice sampling in a sweep of the default schedule. In deep trees, most of
 its points fall on unseen nodes, and each takes as long as a thousand likelihoods."""

@@ -24,7 +24,12 @@ else:
 
     @intrinsic  # type: ignore[untyped-decorator]
     def add_rows(typing_context: Any, out: Any, table: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-        """Add four rows of a table, ``ABREAST`` wide, to ``out``; both contiguous, of float64."""
+        """Add four rows of a table, ``ABREAST`` wide, to ``out``; both contiguous, of float64.
+
+        Indices and widths are not checked: the caller sees to them.
+        """
+        if out != types.float64[::1] or table != types.float64[:, ::1]:
+            return None  # Numba then says that there is no such function
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             vector = ir.VectorType(ir.DoubleType(), ABREAST)
