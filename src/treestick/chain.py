@@ -154,7 +154,7 @@ def plan_for(n_data: int) -> dict[str, int]:
     return {
         "smart_split": few,
         "smart_merge": few,
-        "gather": few,
+        "insert": few,
         "regraft": 2 * few,
         "refitted_regraft": few // 2 + 1,
         "swap": few // 2 + 1,

@@ -39,6 +39,7 @@ class NodeModel(NamedTuple):
     draw_child: Callable[..., Any]
     prepare: Callable[..., Any]
     prepare_unseen: Callable[..., Any]
+    draw_chain: Callable[..., Any]
     log_likelihood: Callable[..., Any]
     log_likelihoods: Callable[..., Any]
     add_statistics: Callable[..., Any]
@@ -46,8 +47,8 @@ class NodeModel(NamedTuple):
     log_prior: Callable[..., Any]
     log_transition: Callable[..., Any]
     estimate: Callable[..., Any]
-    fit_node: Callable[..., Any]
-    fit_pair: Callable[..., Any]
+    log_evidence: Callable[..., Any]
+    fit_group: Callable[..., Any]
     n_parts: Callable[..., Any]
     adapt: Callable[..., Any]
     update_parameters: Callable[..., Any]
@@ -56,8 +57,27 @@ class NodeModel(NamedTuple):
 
 
 GIVEN, DRAWN = np.int64(0), np.int64(1)
-"""Whether :func:`fit_node` draws. NumPy's numbers, because Numba would compile a function anew for
+"""Whether :func:`fit_group` draws. NumPy's numbers, because Numba would compile a function anew for
 each constant of Python's that it is called with."""
+
+
+class Group(NamedTuple):
+    """Some nodes of a tree, parents before children, and what is around them."""
+
+    over: Any
+    """Of each node: which of the group is its parent; NULL if none is."""
+    above: Any
+    """Of each node without a parent in the group: the parent's parameters."""
+    has_root: bool
+    """Whether the first node is the root, which has no parent."""
+    n_here: Any
+    statistics: Any
+    below: Any
+    """Parameters of all children that are not in the group, those of one node together."""
+    last_below: Any
+    """Of each node: before which row of ``below`` its children end, and those of the next begin."""
+    theta: Any
+
 
 _models: dict[type, NodeModel] = {}
 
@@ -148,6 +168,15 @@ def prepare_unseen(model: Any, theta: Any, levels: int, prepared: Any) -> None:
 
 
 @_stands_for_the_models
+def draw_chain(stream: Any, model: Any, data: Any, n: int, above: Any, thetas: Any) -> None:
+    """Write parameters of a chain of nodes below ``above``, each the child of the one before.
+
+    They are drawn given that datum ``n`` is at the last of them, exactly: the likelihood with them
+    integrated out is that of :func:`prepare_unseen`.
+    """
+
+
+@_stands_for_the_models
 def log_likelihood(model: Any, data: Any, n: int, prepared: Any) -> float:
     """Return the log likelihood of datum ``n`` at a node, constants included."""
 
@@ -198,53 +227,33 @@ def estimate(
 
 
 @_stands_for_the_models
-def fit_node(
-    stream: Any,
-    model: Any,
-    above: Any,
-    below: Any,
-    n_here: float,
-    statistics: Any,
-    theta: Any,
-    is_drawn: np.int64,
-) -> float:
-    """Draw a node's parameters from a proposal q near their conditional; return the log weight.
+def log_evidence(model: Any, above: Any, below: Any, n_here: float, statistics: Any) -> float:
+    """Return about the log marginal likelihood of what a node has, its parameters integrated out.
 
-    Arguments are those of :func:`estimate`. The weight is, constants included,
+    Arguments are those of :func:`estimate`. That is, constants included, the log of
 
-        log T(theta <- above) + log f(data | theta) + sum over children of log T(child <- theta)
-            - log q(theta).
+        INT T(theta <- above) f(data | theta) prod over children of T(child <- theta) dtheta.
 
-    If ``is_drawn`` (``DRAWN`` rather than ``GIVEN``), ``theta`` is overwritten by the draw; else it
-    stays, nothing is drawn, and the weight is the one that ``theta`` would have had as a draw. q is
-    a function of the other arguments alone.
-
-    If q is the conditional itself, the weight is the marginal likelihood, whatever ``theta`` is. In
-    any case the mean of exp(weight) under q is that, and any q keeps moves exact that count the
-    weight; its spread costs acceptance.
+    It leads proposals only, so it need not be exact. Nothing is drawn.
     """
 
 
 @_stands_for_the_models
-def fit_pair(
-    stream: Any,
-    model: Any,
-    above: Any,
-    below_upper: Any,
-    below_lower: Any,
-    n_upper: float,
-    statistics_upper: Any,
-    n_lower: float,
-    statistics_lower: Any,
-    theta_upper: Any,
-    theta_lower: Any,
-    is_drawn: np.int64,
-) -> float:
-    """Draw the parameters of a node and of one of its children together; return the log weight.
+def fit_group(stream: Any, model: Any, group: Group, is_drawn: np.int64) -> float:
+    """Draw the parameters of a group of nodes from a proposal q; return the log weight.
 
-    As :func:`fit_node`, with q(upper) q(lower | upper), where q(upper) is near the conditional with
-    the lower node's parameters integrated out. ``below_upper`` are the *other* children of the
-    upper node. The weight has log T(lower <- upper) once.
+    q is near their conditional given all else. The weight is, constants included,
+
+        sum over the group of log T(theta <- its parent's) + log f(data | theta)
+            + sum over all children outside of log T(child <- theta)  - log q(thetas).
+
+    If ``is_drawn`` (``DRAWN`` rather than ``GIVEN``), ``group.theta`` is overwritten by the draw;
+    else it stays, nothing is drawn, and the weight is the one that it would have had as a draw. q
+    is a function of the rest of the group alone.
+
+    If q is the conditional itself, the weight is the marginal likelihood, whatever ``theta`` is. In
+    any case the mean of exp(weight) under q is that, and any q keeps moves exact that count the
+    weight; its spread costs acceptance.
     """
 
 

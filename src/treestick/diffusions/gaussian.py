@@ -187,10 +187,25 @@ def see_child(
         r = seen_precision[d] / widened
         total = precision[d] + persistence * persistence * r
         away = seen_mean[d] - persistence * mean[d]
-        constant -= 0.5 * (math.log(widened) + away * away * r * precision[d] / total)
-        mean[d] += persistence * r * away / total
+        if total > 0.0:
+            constant -= 0.5 * (math.log(widened) + away * away * r * precision[d] / total)
+            mean[d] += persistence * r * away / total
+        else:  # of neither anything is known, or the node says nothing of its child
+            constant -= 0.5 * (math.log(widened) + away * away * r)
         precision[d] = total
     return constant
+
+
+@compiled
+def see_parent(
+    parent: Floats, persistence: float, diffusion: Floats, mean: Floats, precision: Floats
+) -> None:
+    """Multiply a normal law of a node's parameters by T(. <- parent)."""
+    for d in range(mean.size):
+        total = precision[d] + 1.0 / diffusion[d]
+        pull = persistence * parent[d] / diffusion[d]
+        mean[d] = (precision[d] * mean[d] + pull) / total
+        precision[d] = total
 
 
 @compiled

@@ -19,16 +19,24 @@ from treestick._jit import compiled
 from treestick.diffusions import gaussian
 from treestick.diffusions.logistic import (
     Logit,
-    Target,
     find_mode,
     first_guess,
     given,
-    log_overlap,
     make_desk,
     propose,
     value_and_slope,
 )
+from treestick.diffusions.logit_trees import (
+    CENTRE,
+    N_ROWS,
+    ONES,
+    PRECISION,
+    N,
+    find_modes,
+    pass_up,
+)
 from treestick.random import Stream
+from treestick.tree.table import NULL
 
 Floats = npt.NDArray[np.float64]
 
@@ -59,76 +67,72 @@ def estimate(
 
 
 @compiled
-def fit_node(
-    stream: Stream,
-    model: Any,
-    above: Floats,
-    below: Floats,
-    n_here: float,
-    statistics: Floats,
-    theta: Floats,
-    is_drawn: np.int64,
+def log_evidence(
+    model: Any, above: Floats, below: Floats, n_here: float, statistics: Floats
 ) -> float:
-    """Draw each logit from a proposal near its conditional (:mod:`treestick.diffusions.logistic`).
-
-    At a node without data the proposal is exact.
-    """
-    mean, precision = np.empty(theta.size), np.empty(theta.size)
-    weight = _see_neighbours(model, above, below, mean, precision)
-    nothing = Logit(0.0, 0.0, 0.0, 0.0)
-    curve, polygon = make_desk()
-    for d in range(theta.size):
+    """Return the log marginal likelihood by Laplace's approximation in each dimension."""
+    mean, precision = np.empty(statistics.size), np.empty(statistics.size)
+    total = _see_neighbours(model, above, below, mean, precision)
+    for d in range(mean.size):
         logit = Logit(mean[d], precision[d], statistics[d], 1.0 * n_here)
-        target = Target(logit, nothing, model.diffusion[d])
-        t, log_q = propose(stream, target, theta[d], is_drawn, curve, polygon)
-        weight += value_and_slope(logit, t)[0] - log_q
-        theta[d] = t
-    return weight
+        mode, curvature, _ = find_mode(logit, first_guess(logit), 0.3)
+        value, slope = value_and_slope(logit, mode)
+        total += value + 0.5 * slope * slope / curvature
+        precision[d] = curvature
+    return total + gaussian.log_integral(precision)
 
 
 @compiled
-def fit_pair(
-    stream: Stream,
-    model: Any,
-    above: Floats,
-    below_upper: Floats,
-    below_lower: Floats,
-    n_upper: float,
-    statistics_upper: Floats,
-    n_lower: float,
-    statistics_lower: Floats,
-    theta_upper: Floats,
-    theta_lower: Floats,
-    is_drawn: np.int64,
-) -> float:
-    """Draw each upper logit with the lower one integrated out, about; then the lower one given it.
+def fit_group(stream: Stream, model: Any, group: Any, is_drawn: np.int64) -> float:
+    """Draw the logits of a group of nodes together, from the top down.
 
-    In each dimension, T(lower <- upper) and the children of the lower node make a normal law of the
-    lower logit given the upper one, times :func:`treestick.diffusions.logistic.log_overlap`.
+    In each dimension, the mode of all logits together is found first. About it, what the nodes
+    below say of a logit is taken as a normal law
+    (:func:`~treestick.diffusions.logit_trees.pass_up`), so that the logit given its parent is again
+    a :class:`~treestick.diffusions.logistic.Logit`, which has a proposal. Over 256 dimensions, the
+    weight has a standard deviation of 0.06 for one node, and of 0.1 to 0.25 for two to eight.
     """
-    n_dimensions = theta_upper.size
-    mean, precision = np.empty(n_dimensions), np.empty(n_dimensions)
-    seen_mean, seen_precision = np.zeros(n_dimensions), np.zeros(n_dimensions)
-    weight = _see_neighbours(model, above, below_upper, mean, precision)
-    weight += gaussian.see_below(below_lower, 1.0, model.diffusion, seen_mean, seen_precision)
+    n_nodes, n_dimensions = group.theta.shape
+    mean, precision = np.zeros((n_nodes, n_dimensions)), np.zeros((n_nodes, n_dimensions))
+    weight = 0.0
+    first, n_steps = 0, 0
+    for k in range(n_nodes):
+        if group.over[k] == NULL:
+            over = group.above[k][:0] if k == 0 and group.has_root else group.above[k]
+            weight += gaussian.see_above(
+                over, model.root_mean, model.root_variance, 1.0, model.diffusion, mean[k],
+                precision[k],
+            )  # fmt: skip
+        else:
+            n_steps += 1
+        below = group.below[first : group.last_below[k]]
+        first = group.last_below[k]
+        weight += gaussian.see_below(below, 1.0, model.diffusion, mean[k], precision[k])
     logs = n_dimensions * math.log(2.0 * math.pi) + gaussian.sum_of_logs(model.diffusion)
-    weight -= 0.5 * logs  # the constant of T(lower <- upper)
-    nothing = Logit(0.0, 0.0, 0.0, 0.0)
+    weight -= 0.5 * n_steps * logs
     curve, polygon = make_desk()
+    desk = np.empty((N_ROWS, n_nodes))
     for d in range(n_dimensions):
         diffusion = model.diffusion[d]
-        upper = Logit(mean[d], precision[d], statistics_upper[d], 1.0 * n_upper)
-        lower = Logit(seen_mean[d], seen_precision[d], statistics_lower[d], 1.0 * n_lower)
-        target = Target(upper, lower, diffusion)
-        t, log_q = propose(stream, target, theta_upper[d], is_drawn, curve, polygon)
-        weight += value_and_slope(upper, t)[0] - log_q
-        theta_upper[d] = t
-        weight += log_overlap(lower, diffusion, t)
-        lower = given(lower, diffusion, t)
-        target = Target(lower, nothing, diffusion)
-        t, log_q = propose(stream, target, theta_lower[d], is_drawn, curve, polygon)
-        weight += value_and_slope(lower, t)[0] - log_q
-        theta_lower[d] = t
+        for k in range(n_nodes):
+            desk[CENTRE, k], desk[PRECISION, k] = mean[k, d], precision[k, d]
+            desk[ONES, k], desk[N, k] = group.statistics[k, d], group.n_here[k]
+        find_modes(group.over, diffusion, desk)
+        pass_up(group.over, diffusion, desk)
+        for k in range(n_nodes):
+            over = group.over[k]
+            t = group.theta[k, d]
+            logit = Logit(desk[CENTRE, k], desk[PRECISION, k], desk[ONES, k], desk[N, k])
+            if over != NULL:
+                logit = given(logit, diffusion, group.theta[over, d])
+            t, log_q = propose(stream, logit, t, is_drawn, curve, polygon)
+            weight -= log_q
+            own = Logit(mean[k, d], precision[k, d], desk[ONES, k], desk[N, k])
+            weight += value_and_slope(own, t)[0]
+            if over != NULL:
+                away = t - group.theta[over, d]
+                weight -= 0.5 * away * away / diffusion
+            group.theta[k, d] = t
     return weight
 
 

@@ -29,8 +29,8 @@ import numpy.typing as npt
 from treestick._jit import compiled
 from treestick.contract import NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
-from treestick.diffusions.logistic import logistic, softplus
-from treestick.diffusions.logits import estimate, fit_node, fit_pair, log_transition
+from treestick.diffusions.logistic import draw_given_bit, logistic, softplus
+from treestick.diffusions.logits import estimate, fit_group, log_evidence, log_transition
 from treestick.random import (
     Key,
     Purpose,
@@ -57,8 +57,14 @@ FIRST_STEP, SHORTEST_STEP, LONGEST_STEP = 0.12, 0.005, 0.25
 """Where ``step`` starts, and its limits. The leapfrog is unstable beyond 2; 25 steps of 1/8 are
 half a turn."""
 
-_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_RULES = ((0.8, 1.0), (1.25, 0.7), (2.0, 0.42))
+"""Trapezoid rules for a normal law: up to which spread, and the step this takes."""
+_FAR = 8.0
+_SPREADS = np.array([spread for spread, _ in _RULES])
+_STEPS = np.array([step for _, step in _RULES])
+_N_STEPS = np.ceil(_FAR / _STEPS).astype(np.int64)
+_HEIGHTS = _STEPS[:, None] * np.exp(-0.5 * (_STEPS[:, None] * np.arange(_N_STEPS.max() + 1)) ** 2)
+_HEIGHTS /= math.sqrt(2.0 * math.pi)
 _LOGISTIC_POINTS = np.arange(-60.0, 60.1, 0.5)
 _LOGISTIC_WEIGHTS = 0.5 * 0.25 / np.cosh(0.5 * _LOGISTIC_POINTS) ** 2
 TINY = 1e-300
@@ -173,19 +179,26 @@ def prepare_unseen(model: Bernoulli, theta: Floats, levels: int, prepared: Float
 def _expected_logistic(mean: float, spread: float) -> tuple[float, float]:
     """Return E[1 / (1 + exp(-t))] and E[1 / (1 + exp(t))] for t ~ N(mean, spread**2).
 
-    Up to a spread of 2 by Gauss and Hermite's rule, 40 points. Beyond, where the logistic is
-    steep on the scale of t, it is P(t > l) for l of the logistic law: the trapezoid rule over l,
-    which converges geometrically, with normal tails. Errors are below 1e-7, relative to the smaller
-    of the two, as long as |mean| < 30.
+    By the trapezoid rule, which converges geometrically for both laws. Up to a spread of 2 it runs
+    over t, where e**-t is a power of one number; beyond, where the logistic is steep on the scale
+    of t, it is P(t > l) for l of the logistic law, and runs over l, with normal tails. Errors are
+    below 1e-7, relative to the smaller of the two, as long as |mean| < 30.
     """
     one, zero = 0.0, 0.0
-    if spread <= 2.0:
-        for point in range(_POINTS.size):
-            t = mean + spread * _POINTS[point]
-            small = math.exp(-abs(t))
-            large = _WEIGHTS[point] / (1.0 + small)  # of the likelier outcome
-            one += large if t > 0.0 else small * large
-            zero += small * large if t > 0.0 else large
+    if spread <= _SPREADS[-1]:
+        rule = 0
+        while spread > _SPREADS[rule]:
+            rule += 1
+        n_steps = _N_STEPS[rule]
+        step = spread * _STEPS[rule]
+        ratio, odds = math.exp(step), math.exp(-abs(mean) - n_steps * step)
+        for k in range(-n_steps, n_steps + 1):
+            share = _HEIGHTS[rule, abs(k)] / (1.0 + odds)
+            one += share
+            zero += odds * share
+            odds *= ratio
+        if mean < 0.0:
+            one, zero = zero, one
     else:
         for point in range(_LOGISTIC_POINTS.size):
             z = (mean - _LOGISTIC_POINTS[point]) / spread
@@ -193,6 +206,25 @@ def _expected_logistic(mean: float, spread: float) -> tuple[float, float]:
             one += _LOGISTIC_WEIGHTS[point] * (1.0 - tail if z > 0.0 else tail)
             zero += _LOGISTIC_WEIGHTS[point] * (tail if z > 0.0 else 1.0 - tail)
     return max(one, TINY), max(zero, TINY)
+
+
+@compiled
+def draw_chain(
+    stream: Stream, model: Bernoulli, data: Bits, n: int, above: Floats, thetas: Floats
+) -> None:
+    """Draw the last logits given the bits of datum ``n``; then those before, between both ends."""
+    levels = thetas.shape[0]
+    for d in range(above.size):
+        bit = (np.int64(data.packed[n, d // 8]) >> (d % 8)) & 1
+        diffusion = model.diffusion[d]
+        last = draw_given_bit(stream, above[d], levels * diffusion, bit == 1)
+        over = above[d]
+        for k in range(levels - 1):
+            left = levels - k
+            spread = math.sqrt(diffusion * (left - 1) / left)
+            over += (last - over) / left + spread * normal(stream)
+            thetas[k, d] = over
+        thetas[levels - 1, d] = last
 
 
 @compiled
@@ -566,6 +598,7 @@ register(
         draw_child,
         prepare,
         prepare_unseen,
+        draw_chain,
         log_likelihood,
         log_likelihoods,
         add_statistics,
@@ -573,8 +606,8 @@ register(
         log_prior,
         log_transition,
         estimate,
-        fit_node,
-        fit_pair,
+        log_evidence,
+        fit_group,
         n_parts,
         adapt,
         update_parameters,

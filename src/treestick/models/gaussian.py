@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.contract import NodeModel, register
+from treestick.contract import Group, NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
 from treestick.random import (
     Key,
@@ -161,6 +161,32 @@ def prepare_unseen(model: Gaussian, theta: Floats, levels: int, prepared: Floats
 
 
 @compiled
+def draw_chain(
+    stream: Stream, model: Gaussian, data: Reals, n: int, above: Floats, thetas: Floats
+) -> None:
+    """Draw the means of a chain: what datum ``n`` says of each, upwards; then one after another.
+
+    With x ~ N(mean, noise) at the end of k more steps, where the child has precision J and mean c,
+    a node has eta**2 J / (1 + diffusion J) and c / eta. In other words, x = eta**k mean + an error
+    of variance v[k], v[k + 1] = v[k] + eta**(2 k) diffusion.
+    """
+    levels = thetas.shape[0]
+    eta = model.persistence
+    for d in range(above.size):
+        x, diffusion = data.values[n, d], model.diffusion[d]
+        over = above[d]
+        for k in range(levels):
+            factor, variance = 1.0, model.noise[d]
+            for _ in range(levels - 1 - k):
+                variance += factor * factor * diffusion
+                factor *= eta
+            precision = factor * factor / variance + 1.0 / diffusion
+            mean = (factor * x / variance + eta * over / diffusion) / precision
+            over = mean + normal(stream) / math.sqrt(precision)
+            thetas[k, d] = over
+
+
+@compiled
 def log_likelihood(model: Gaussian, data: Reals, n: int, prepared: Floats) -> float:
     """Return the log density of datum ``n``. Four sums at once, added in a fixed order."""
     values = data.values
@@ -269,59 +295,53 @@ def estimate(
 
 
 @compiled
-def fit_node(
-    stream: Stream,
-    model: Gaussian,
-    above: Floats,
-    below: Floats,
-    n_here: float,
-    statistics: Floats,
-    theta: Floats,
-    is_drawn: np.int64,
+def log_evidence(
+    model: Gaussian, above: Floats, below: Floats, n_here: float, statistics: Floats
 ) -> float:
-    """Draw from the exact conditional; the weight is the marginal likelihood, whatever theta is."""
-    mean, precision = np.empty(theta.size), np.empty(theta.size)
-    weight = _see_neighbours(model, above, below, mean, precision)
-    weight += _see_data(model, n_here, statistics, mean, precision)
-    if is_drawn:
-        diffusion_move.draw_normal(stream, mean, precision, theta)
-    return weight + diffusion_move.log_integral(precision)
+    """Return the log marginal likelihood, exactly."""
+    mean, precision = np.empty(model.noise.size), np.empty(model.noise.size)
+    total = _see_neighbours(model, above, below, mean, precision)
+    total += _see_data(model, n_here, statistics, mean, precision)
+    return total + diffusion_move.log_integral(precision)
 
 
 @compiled
-def fit_pair(
-    stream: Stream,
-    model: Gaussian,
-    above: Floats,
-    below_upper: Floats,
-    below_lower: Floats,
-    n_upper: float,
-    statistics_upper: Floats,
-    n_lower: float,
-    statistics_lower: Floats,
-    theta_upper: Floats,
-    theta_lower: Floats,
-    is_drawn: np.int64,
-) -> float:
-    """Draw both from the exact conditional; the weight is the marginal likelihood."""
-    n_dimensions = theta_upper.size
+def fit_group(stream: Stream, model: Gaussian, group: Group, is_drawn: np.int64) -> float:
+    """Draw all from the exact conditional; the weight is the marginal likelihood.
+
+    One pass up, in which every node is integrated out given its parent, and one down.
+    """
+    n_nodes, n_dimensions = group.theta.shape
     eta, diffusion = model.persistence, model.diffusion
-    seen_mean, seen_precision = np.zeros(n_dimensions), np.zeros(n_dimensions)
-    weight = diffusion_move.see_below(below_lower, eta, diffusion, seen_mean, seen_precision)
-    weight += _see_data(model, n_lower, statistics_lower, seen_mean, seen_precision)
-    mean, precision = np.empty(n_dimensions), np.empty(n_dimensions)
-    weight += _see_neighbours(model, above, below_upper, mean, precision)
-    weight += _see_data(model, n_upper, statistics_upper, mean, precision)
-    weight += diffusion_move.see_child(seen_mean, seen_precision, eta, diffusion, mean, precision)
+    zero, root_variance = np.zeros(n_dimensions), model.root_variance
+    mean, precision = np.zeros((n_nodes, n_dimensions)), np.zeros((n_nodes, n_dimensions))
+    weight = 0.0
+    first = 0
+    for k in range(n_nodes):
+        if group.over[k] == NULL:
+            over = zero[:0] if k == 0 and group.has_root else group.above[k]
+            weight += diffusion_move.see_above(
+                over, zero, root_variance, eta, diffusion, mean[k], precision[k]
+            )
+        below = group.below[first : group.last_below[k]]
+        first = group.last_below[k]
+        weight += diffusion_move.see_below(below, eta, diffusion, mean[k], precision[k])
+        weight += _see_data(model, group.n_here[k], group.statistics[k], mean[k], precision[k])
+    for k in range(n_nodes - 1, -1, -1):
+        over = group.over[k]
+        if over == NULL:
+            weight += diffusion_move.log_integral(precision[k])
+        else:
+            weight += diffusion_move.see_child(
+                mean[k], precision[k], eta, diffusion, mean[over], precision[over]
+            )
     if is_drawn:
-        diffusion_move.draw_normal(stream, mean, precision, theta_upper)
-        for d in range(n_dimensions):
-            total = seen_precision[d] + 1.0 / diffusion[d]
-            pull = eta * theta_upper[d] / diffusion[d]
-            seen_mean[d] = (seen_precision[d] * seen_mean[d] + pull) / total
-            seen_precision[d] = total
-        diffusion_move.draw_normal(stream, seen_mean, seen_precision, theta_lower)
-    return weight + diffusion_move.log_integral(precision)
+        for k in range(n_nodes):
+            over = group.over[k]
+            if over != NULL:
+                diffusion_move.see_parent(group.theta[over], eta, diffusion, mean[k], precision[k])
+            diffusion_move.draw_normal(stream, mean[k], precision[k], group.theta[k])
+    return weight
 
 
 @compiled
@@ -500,6 +520,7 @@ register(
         draw_child,
         prepare,
         prepare_unseen,
+        draw_chain,
         log_likelihood,
         log_likelihoods,
         add_statistics,
@@ -507,8 +528,8 @@ register(
         log_prior,
         log_transition,
         estimate,
-        fit_node,
-        fit_pair,
+        log_evidence,
+        fit_group,
         n_parts,
         adapt,
         update_parameters,

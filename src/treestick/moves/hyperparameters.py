@@ -26,6 +26,9 @@ from treestick.random import Key, Purpose, Stream, exponential, key_for, open_st
 from treestick.tree.table import NULL, NodeTable
 
 ALPHA0, DECAY, GAMMA, ORDERED_GAMMA = range(4)
+N_ROUNDS = 10
+"""How often alpha0 and decay take turns: alpha0 decay**depth is well known at some depth, so each
+holds the other."""
 
 
 def move_hyperparameters(key: Key, state: State) -> State:
@@ -43,8 +46,9 @@ def move_ordered(key: Key, state: State) -> State:
 def _move(key: Key, table: NodeTable, sticks: Sticks, gamma_target: int) -> Sticks:
     stream = open_stream(key_for(key, Purpose.STICK_HYPERPARAMETERS, 0))
     alpha0, decay, gamma = sticks.alpha0, sticks.decay, sticks.gamma
-    alpha0 = _slice(stream, table, ALPHA0, alpha0, decay, sticks.alpha0_low, sticks.alpha0_high)
-    decay = _slice(stream, table, DECAY, decay, alpha0, sticks.decay_low, sticks.decay_high)
+    for _ in range(N_ROUNDS):
+        alpha0 = _slice(stream, table, ALPHA0, alpha0, decay, sticks.alpha0_low, sticks.alpha0_high)
+        decay = _slice(stream, table, DECAY, decay, alpha0, sticks.decay_low, sticks.decay_high)
     gamma = _slice(stream, table, gamma_target, gamma, 0.0, sticks.gamma_low, sticks.gamma_high)
     return replace_sticks(sticks, alpha0, decay, gamma)
 

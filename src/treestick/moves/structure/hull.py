@@ -19,6 +19,7 @@ from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.prior.density import log_choice, log_stop
+from treestick.random import Stream
 from treestick.tree.table import NULL, NodeTable, make_table, place_child
 
 ALIVE, FREE = 0, 1
@@ -27,7 +28,7 @@ NODE = np.dtype(
     [
         ("alive", np.int64),  # the k-th row in use: the first counts[ALIVE] entries are such
         ("free", np.int64),  # the k-th row not in use: the first counts[FREE]
-        ("place", np.int64),  # where a row in use stands in ``alive``
+        ("place", np.int64),  # where a row in use stands in ``alive``; else NULL
         ("parent", np.int64),
         ("first_child", np.int64),
         ("next_sibling", np.int64),
@@ -82,6 +83,7 @@ def _loosen(table: NodeTable, assignments: Integers, hull: Hull) -> None:
     n_nodes, room = hull.counts[ALIVE], hull.nodes.size
     for k in range(room - n_nodes):
         hull.nodes[k].free = room - 1 - k
+        hull.nodes[room - 1 - k].place = NULL
     for row in range(n_nodes):
         hull.nodes[row].alive = row
         hull.nodes[row].place = row
@@ -109,6 +111,7 @@ def with_room(hull: Hull, n_more: int) -> Hull:
 
     nodes = longer(hull.nodes).view(np.recarray)
     new = np.arange(room + n_more - 1, room - 1, -1)
+    nodes["place"][room:] = NULL
     nodes["free"][: n_more + n_free] = np.append(new, hull.nodes["free"][:n_free])
     return hull._replace(
         nodes=nodes,
@@ -366,6 +369,57 @@ def below(hull: Hull, row: int, without: int) -> Floats:
             k += 1
         child = hull.nodes[child].next_sibling
     return thetas[:k]
+
+
+@compiled
+def fit_rows(stream: Stream, model: Any, hull: Hull, rows: Integers, is_drawn: np.int64) -> float:
+    """Draw the parameters of some nodes together; return the log weight of this.
+
+    See :func:`treestick.contract.fit_group`. ``rows`` is put in order, parents first.
+    """
+    for k in range(1, rows.size):
+        row = rows[k]
+        j = k
+        while j > 0 and hull.nodes[rows[j - 1]].depth > hull.nodes[row].depth:
+            rows[j] = rows[j - 1]
+            j -= 1
+        rows[j] = row
+    n_nodes, width = rows.size, hull.theta.shape[1]
+    total = 0
+    for row in rows:
+        total += hull.nodes[row].n_children
+    over = np.full(n_nodes, NULL)
+    n_here = np.empty(n_nodes)
+    above, theta = np.empty((n_nodes, width)), np.empty((n_nodes, width))
+    statistics = np.empty((n_nodes, hull.statistics.shape[1]))
+    below, last_below = np.empty((total, width)), np.empty(n_nodes, dtype=np.int64)
+    count = 0
+    for k in range(n_nodes):
+        row = rows[k]
+        theta[k] = hull.theta[row]
+        statistics[k] = hull.statistics[row]
+        n_here[k] = hull.nodes[row].n_here
+        for j in range(k):
+            if rows[j] == hull.nodes[row].parent:
+                over[k] = j
+        if over[k] == NULL and row != 0:
+            above[k] = hull.theta[hull.nodes[row].parent]
+        child = hull.nodes[row].first_child
+        while child != NULL:
+            is_outside = True
+            for j in range(k + 1, n_nodes):
+                is_outside &= rows[j] != child
+            if is_outside:
+                below[count] = hull.theta[child]
+                count += 1
+            child = hull.nodes[child].next_sibling
+        last_below[k] = count
+    group = contract.Group(over, above, rows[0] == 0, n_here, statistics, below, last_below, theta)
+    weight = contract.fit_group(stream, model, group, is_drawn)
+    if is_drawn:
+        for k in range(n_nodes):
+            hull.theta[rows[k]] = theta[k]
+    return weight
 
 
 # -- the density of the partition ------------------------------------------------------------------

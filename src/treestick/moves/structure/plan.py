@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from treestick.moves.state import Integers, State
-from treestick.moves.structure.gather import move_gather
 from treestick.moves.structure.hull import FREE, loosen, settle, with_room
+from treestick.moves.structure.insert import move_insert
 from treestick.moves.structure.regraft import IN_PLACE, REFITTED, move_regraft
-from treestick.moves.structure.singles import move_singles
+from treestick.moves.structure.singles import LEVELS, move_singles
 from treestick.moves.structure.split_merge import SMART_MERGE, SMART_SPLIT, move_split_merge
 from treestick.moves.structure.swap import move_swap
 from treestick.random import Key
@@ -17,7 +17,7 @@ from treestick.random import Key
 MOVES = {
     "smart_split": (move_split_merge, SMART_SPLIT),
     "smart_merge": (move_split_merge, SMART_MERGE),
-    "gather": (move_gather, 0),
+    "insert": (move_insert, 0),
     "regraft": (move_regraft, IN_PLACE),
     "refitted_regraft": (move_regraft, REFITTED),
     "swap": (move_swap, 0),
@@ -45,7 +45,7 @@ def move_structure(
         done = 0
         total: Integers = np.zeros(1, dtype=np.int64)
         while done < n:
-            if hull.counts[FREE] == 0:
+            if hull.counts[FREE] < LEVELS:
                 hull = with_room(hull, hull.nodes.size)
             counted = move(key, state.model, data, state.sticks, hull, kind, first + done, n - done)
             done += int(counted[0])

@@ -8,12 +8,14 @@ compared in one pass over the tree.
 - **Gibbs** (``IN_PLACE``): with theta of C as it is, P is drawn with probability proportional to
   p(partition) T(theta[C] <- theta[P]) over all nodes outside the subtree.
 - **Refitted** (``REFITTED``): P is proposed with g(P), which is proportional to p(partition) times
-  T(e <- theta[P]) to the power 1/2, where e is an estimate of C's parameters from its own data and
-  children alone; theta[C] is drawn anew given P; accepted with
+  the evidence of what C has, its parameters integrated out given P's, about
+  (:func:`treestick.contract.log_evidence`), over the ``MOST_COMPARED`` parents that a quicker
+  estimate finds best; theta[C] is drawn anew given P; accepted with
 
       min(1, p(new) W(new) g(old) / [p(old) W(old) g(new)]),
 
-  W the weight of :func:`treestick.contract.fit_node`. g looks at nothing that the move changes.
+  W the weight of :func:`treestick.contract.fit_group`. Neither g nor the parents that are compared
+  look at anything that the move changes. If the present parent is not among them, C stays.
 
 A parent that would be left without data and children stays as it is: it could not be in the hull
 after the move, so no move leads back to it either.
@@ -29,11 +31,13 @@ from treestick._jit import compiled
 from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
+from treestick.moves.structure.choices import choose_below_root, draw_index, least_of_best
 from treestick.moves.structure.hull import ALIVE, Hull
-from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream, uniform
+from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream
 from treestick.tree.table import NULL
 
 IN_PLACE, REFITTED = 0, 1
+MOST_COMPARED = 32
 
 
 @compiled
@@ -51,10 +55,8 @@ def move_regraft(
         if n_nodes == 1:
             continue
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
-        place = hull.nodes[0].place
-        while place == hull.nodes[0].place:
-            place = int(uniform(stream) * n_nodes)
-        counts[1] += _regraft(stream, model, sticks, hull, hull.nodes[place].alive, kind)
+        c = choose_below_root(stream, hull)
+        counts[1] += _regraft(stream, model, sticks, hull, c, kind)
     return counts
 
 
@@ -64,66 +66,63 @@ def _regraft(stream: Stream, model: Any, sticks: Sticks, hull: Hull, c: int, kin
     if hull.nodes[old].n_here == 0 and hull.nodes[old].n_children == 1:
         return False
     on.take_off(hull, c)
-    outside, log_p = _log_of_parents(sticks, hull, c)
-    n_outside = outside.size
-    power = 1.0 if kind == IN_PLACE else 0.5
-    theta = hull.theta[c].copy()
+    parents, log_p = _log_of_parents(sticks, hull, c)
     if kind == REFITTED:
-        contract.estimate(
-            model,
-            hull.nothing,
-            on.below(hull, c, NULL),
-            hull.nodes[c].n_here,
-            hull.statistics[c],
-            theta,
-        )
-    log_g = np.empty(n_outside)
-    for k in range(n_outside):
-        log_g[k] = log_p[k] + power * contract.log_transition(model, hull.theta[outside[k]], theta)
-    chosen = _choose(stream, log_g)
-    new = outside[chosen]
-    on.hang(hull, c, new)
-    if kind == IN_PLACE or new == old:
-        return new != old
-    now = 0
-    while outside[now] != old:
-        now += 1
-    theta[:] = hull.theta[c]
-    after = log_p[chosen] + _fit(stream, model, hull, c, hull.theta[new], DRAWN)
-    fitted = hull.theta[c].copy()
-    hull.theta[c] = theta
-    before = log_p[now] + _fit(stream, model, hull, c, hull.theta[old], GIVEN)
+        parents, log_p = _find_best(model, hull, c, parents, log_p)
+    now = NULL
+    for k in range(parents.size):
+        if parents[k] == old:
+            now = k
+    on.hang(hull, c, old)
+    if now == NULL:
+        return False
+    log_g = np.empty(parents.size)
+    below = on.below(hull, c, NULL)
+    for k in range(parents.size):
+        above = hull.theta[parents[k]]
+        if kind == IN_PLACE:
+            log_g[k] = log_p[k] + contract.log_transition(model, above, hull.theta[c])
+        else:
+            log_g[k] = log_p[k] + contract.log_evidence(
+                model, above, below, hull.nodes[c].n_here, hull.statistics[c]
+            )
+    chosen = draw_index(stream, log_g)
+    if chosen == now:
+        return False
+    row, theta, before = np.array([c]), hull.theta[c].copy(), 0.0
+    if kind == REFITTED:
+        before = log_p[now] + on.fit_rows(stream, model, hull, row, GIVEN)
+    on.take_off(hull, c)
+    on.hang(hull, c, parents[chosen])
+    if kind == IN_PLACE:
+        return True
+    after = log_p[chosen] + on.fit_rows(stream, model, hull, row, DRAWN)
     if after - before + log_g[now] - log_g[chosen] > -exponential(stream):
-        hull.theta[c] = fitted
         return True
     on.take_off(hull, c)
     on.hang(hull, c, old)
+    hull.theta[c] = theta
     return False
 
 
 @compiled
-def _fit(
-    stream: Stream, model: Any, hull: Hull, c: int, above: Floats, is_drawn: np.int64
-) -> float:
-    return contract.fit_node(
-        stream, model, above, on.below(hull, c, NULL), hull.nodes[c].n_here, hull.statistics[c],
-        hull.theta[c], is_drawn,
+def _find_best(
+    model: Any, hull: Hull, c: int, parents: Integers, log_p: Floats
+) -> tuple[Integers, Floats]:
+    """Return the parents that best suit an estimate of C from its own data and children alone.
+
+    They are compared by p(partition) times the root of T.
+    """
+    theta = np.empty(hull.theta.shape[1])
+    contract.estimate(
+        model, hull.nothing, on.below(hull, c, NULL), hull.nodes[c].n_here, hull.statistics[c],
+        theta,
     )  # fmt: skip
-
-
-@compiled
-def _choose(stream: Stream, log_weights: Floats) -> int:
-    """Draw an index with probability proportional to exp(log_weights)."""
-    largest = log_weights.max()
-    total = 0.0
-    for k in range(log_weights.size):
-        total += math.exp(log_weights[k] - largest)
-    dart = uniform(stream) * total
-    for k in range(log_weights.size):
-        dart -= math.exp(log_weights[k] - largest)
-        if dart < 0.0:
-            return k
-    return int(np.argmax(log_weights))  # by rounding
+    score = np.empty(parents.size)
+    for k in range(parents.size):
+        score[k] = log_p[k] + 0.5 * contract.log_transition(model, hull.theta[parents[k]], theta)
+    best = score >= least_of_best(score, MOST_COMPARED)
+    return parents[best], log_p[best]
 
 
 @compiled

@@ -1,23 +1,20 @@
-"""Gibbs move on single data, with the parameters of a node of its own integrated out.
+"""Gibbs move on single data, with the parameters of nodes of its own integrated out.
 
-A datum is taken out of the tree. If it was alone at a leaf, the leaf and its parameters are
-forgotten. It then goes to any node, or to a new child of any node, with the probability of the urn
-(sticks integrated out) times
+A datum is taken out of the tree. If it was alone at a leaf, the leaf is forgotten, and so are the
+nodes above that led nowhere else. It then goes to any node, or to the end of a new chain of nodes
+below any node, with the probability of the urn (sticks integrated out) times
 
-    f(x | theta[e])                        at node e
-    Z_e = INT f(x | t) T(t <- theta[e]) dt at a new child of e,
+    f(x | theta[e])                                       at node e
+    Z = INT f(x | t[k]) T(t[k] <- t[k-1]) ... T(t[1] <- theta[e]) dt    k levels below e,
 
-and the new child's parameters are drawn given x. A fresh draw from the prior would almost never
-suit a datum of many dimensions; this asks for all of them at once.
+and the chain's parameters are drawn given x. Fresh draws from the prior would almost never suit a
+datum of many dimensions; this asks for all of them at once.
 
-Rule 1. Where the model's proposal q is not the exact conditional, the weight W(t) of
-:func:`treestick.contract.fit_node` varies about Z. Then Z stands for an approximation, nodes are
-*proposed* with these probabilities, and the proposal is accepted with min(1, w(new) / w(old)),
-w = W(theta) / Z at a node of its own and 1 elsewhere: an independence sampler whose weights are
-all near one.
-Rule 2. Only first-level new children take part. If taking the datum out leaves an empty leaf that
-was its parent too, it stays: longer branches are the other moves' affair. Which places take part
-is a function of the tree without the datum, so this is Gibbs within a fixed set.
+Rule 1. New chains have at most ``LEVELS`` nodes. A datum at the end of a longer one stays there.
+Which places take part is a function of the tree without the datum, so this is Gibbs sampling within
+a fixed set.
+Rule 2. Likelihoods are computed for ``BATCH`` data at a time, ``ABREAST`` nodes at once. Parameters
+of nodes do not change here, so they hold for the whole batch; those at new nodes are added.
 """
 
 import math
@@ -27,21 +24,15 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
-from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.hull import ALIVE, FREE, Hull
-from treestick.random import (
-    Key,
-    Purpose,
-    Stream,
-    exponential,
-    key_for,
-    next_word,
-    open_stream,
-    uniform,
-)
+from treestick.random import Key, Purpose, Stream, key_for, next_word, open_stream, uniform
 from treestick.tree.table import NULL
+from treestick.wide import ABREAST
+
+LEVELS = 3
+BATCH = 32
 
 
 @compiled
@@ -50,30 +41,83 @@ def move_singles(
 ) -> Integers:
     """Move ``n`` data, drawn uniformly and numbered from ``first``, or fewer if the hull is full.
 
-    Return how many there were, and how many got a node of their own or lost it. Each costs
+    Return how many there were, and how many got nodes of their own or lost them. Each costs
     O(nodes x dimensions). There is one ``kind``.
     """
     counts = np.zeros(2, dtype=np.int64)
     _, prepared_width, _ = contract.widths(model)
-    room = hull.nodes.size
-    prepared = np.empty((2, room, prepared_width))  # at a node, at a new child of it
-    reach = np.empty((2, room))
+    n_blocks = -(-hull.nodes.size // ABREAST)
+    prepared = np.zeros((LEVELS + 1, n_blocks, prepared_width, ABREAST))
     for k in range(hull.counts[ALIVE]):
         _prepare(model, hull, hull.nodes[k].alive, prepared)
-    for number in range(first, first + n):
-        if hull.counts[FREE] == 0:
-            break
-        counts[0] += 1
-        stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
-        datum = int(uniform(stream) * hull.data.size)
-        _move_one(stream, model, data, sticks, hull, datum, prepared, reach, counts)
+    batch = np.empty(BATCH, dtype=np.int64)
+    log_f = np.empty((LEVELS + 1, BATCH, n_blocks * ABREAST))
+    reach = np.empty((2, hull.nodes.size))
+    for start in range(first, first + n, BATCH):
+        n_batch = min(BATCH, first + n - start)
+        for k in range(n_batch):
+            stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
+            batch[k] = int(uniform(stream) * hull.data.size)
+        for block in range(n_blocks):
+            if _is_in_use(hull, block):
+                _compute(model, data, batch, 0, n_batch, block, prepared, log_f)
+        for k in range(n_batch):
+            if hull.counts[FREE] < LEVELS:
+                return counts
+            stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
+            uniform(stream)  # it chose the datum
+            counts[0] += 1
+            n_levels = _move_one(stream, model, data, sticks, hull, batch[k], log_f[:, k], reach)
+            row = hull.data[batch[k]].node
+            counts[1] += n_levels != 0
+            for _ in range(n_levels):
+                _prepare(model, hull, row, prepared)
+                _compute(model, data, batch, k + 1, n_batch, row // ABREAST, prepared, log_f)
+                row = hull.nodes[row].parent
     return counts
 
 
 @compiled
 def _prepare(model: Any, hull: Hull, row: int, prepared: Floats) -> None:
-    contract.prepare(model, hull.theta[row], prepared[0, row])
-    contract.prepare_unseen(model, hull.theta[row], 1, prepared[1, row])
+    """Prepare likelihoods at a node, and at the end of chains below it."""
+    one = np.empty(prepared.shape[2])
+    block, lane = row // ABREAST, row % ABREAST
+    for levels in range(LEVELS + 1):
+        if levels == 0:
+            contract.prepare(model, hull.theta[row], one)
+        else:
+            contract.prepare_unseen(model, hull.theta[row], levels, one)
+        for j in range(one.size):
+            prepared[levels, block, j, lane] = one[j]
+
+
+@compiled
+def _is_in_use(hull: Hull, block: int) -> bool:
+    for row in range(block * ABREAST, min((block + 1) * ABREAST, hull.nodes.size)):
+        if hull.nodes[row].place != NULL:
+            return True
+    return False
+
+
+@compiled
+def _compute(
+    model: Any,
+    data: Any,
+    batch: Integers,
+    first: int,
+    last: int,
+    block: int,
+    prepared: Floats,
+    log_f: Floats,
+) -> None:
+    """Write the log likelihoods of data of a batch, ``first`` to ``last``, at nodes of a block."""
+    start = block * ABREAST
+    for levels in range(LEVELS + 1):
+        for k in range(first, last):
+            contract.log_likelihoods(
+                model, data, batch[k], prepared[levels, block],
+                log_f[levels, k, start : start + ABREAST],
+            )  # fmt: skip
 
 
 @compiled
@@ -84,104 +128,67 @@ def _move_one(
     sticks: Sticks,
     hull: Hull,
     n: int,
-    prepared: Floats,
+    log_f: Floats,
     reach: Floats,
-    counts: Integers,
-) -> None:
+) -> int:
+    """Move one datum; return the length of its new chain, or minus that of the one it had."""
     old = hull.data[n].node
-    parent = hull.nodes[old].parent
-    was_alone = old != 0 and hull.nodes[old].n_here == 1 and hull.nodes[old].n_children == 0
-    if (
-        was_alone
-        and parent != 0
-        and hull.nodes[parent].n_here == 0
-        and hull.nodes[parent].n_children == 1
-    ):
-        return  # rule 2
-    log_w = 0.0
-    if was_alone:
-        log_w = _log_w(stream, model, data, hull, n, old, parent, prepared, GIVEN)
+    top, length = _own_chain(hull, old)
+    if length > LEVELS:
+        return 0  # rule 1
     on.take_datum(hull, model, data, n)
-    if was_alone:
-        on.take_off(hull, old)
-
-    chosen, is_new = _choose(stream, model, data, sticks, hull, n, prepared, reach)
-    row = chosen
-    log_w_new = 0.0
-    if is_new:
-        row = on.add_node(hull, next_word(stream))
-        on.link(hull, row, chosen)
-        hull.nodes[row].depth = hull.nodes[chosen].depth + 1
+    if length > 0:
+        on.take_off(hull, top)
+    for _ in range(length):
+        parent = hull.nodes[old].parent
+        on.remove_node(hull, old)
+        old = parent
+    row, levels = _choose(stream, sticks, hull, log_f, reach)
+    if levels > 0:
+        thetas = np.empty((levels, hull.theta.shape[1]))
+        contract.draw_chain(stream, model, data, n, hull.theta[row], thetas)
+        for k in range(levels):
+            new = on.add_node(hull, next_word(stream))
+            hull.theta[new] = thetas[k]
+            on.hang(hull, new, row)
+            row = new
     on.put_datum(hull, model, data, n, row)
-    if is_new:
-        log_w_new = _log_w(stream, model, data, hull, n, row, chosen, prepared, DRAWN)
-    if log_w_new - log_w > -exponential(stream):
-        if is_new:
-            _prepare(model, hull, row, prepared)
-        if was_alone:
-            on.remove_node(hull, old)
-        counts[1] += is_new != was_alone
-        return
-    on.take_datum(hull, model, data, n)
-    if is_new:
-        on.take_off(hull, row)
-        on.remove_node(hull, row)
-    if was_alone:
-        on.link(hull, old, parent)
-    on.put_datum(hull, model, data, n, old)
+    return levels if levels > 0 else -length
 
 
 @compiled
-def _has_one(hull: Hull, row: int, n_here: int, n_children: int) -> bool:
-    return hull.nodes[row].n_here == n_here and hull.nodes[row].n_children == n_children
+def _own_chain(hull: Hull, row: int) -> tuple[int, int]:
+    """Return the top and the length of the chain of nodes that lead to a datum alone at ``row``."""
+    top, length = NULL, 0
+    if hull.nodes[row].n_here == 1 and hull.nodes[row].n_children == 0:
+        while row != 0 and (length == 0 or _leads_on(hull, row)):
+            top = row
+            length += 1
+            row = hull.nodes[row].parent
+    return top, length
 
 
 @compiled
-def _log_w(
-    stream: Stream,
-    model: Any,
-    data: Any,
-    hull: Hull,
-    n: int,
-    row: int,
-    parent: int,
-    prepared: Floats,
-    is_drawn: np.int64,
-) -> float:
-    """Return log W(theta) / Z of a node that datum ``n`` has to itself."""
-    log_z = contract.log_likelihood(model, data, n, prepared[1, parent])
-    return (
-        contract.fit_node(
-            stream, model, hull.theta[parent], hull.theta[:0], 1, hull.statistics[row],
-            hull.theta[row], is_drawn,
-        )
-        - log_z
-    )  # fmt: skip
+def _leads_on(hull: Hull, row: int) -> bool:
+    """Say whether a node has nothing but one child."""
+    return hull.nodes[row].n_here == 0 and hull.nodes[row].n_children == 1
 
 
 @compiled
 def _choose(
-    stream: Stream,
-    model: Any,
-    data: Any,
-    sticks: Sticks,
-    hull: Hull,
-    n: int,
-    prepared: Floats,
-    reach: Floats,
-) -> tuple[int, bool]:
-    """Choose a node for a datum that is nowhere, or the parent of a new one.
+    stream: Stream, sticks: Sticks, hull: Hull, log_f: Floats, reach: Floats
+) -> tuple[int, int]:
+    """Choose a node for a datum that is nowhere, and how many levels below it.
 
     ``reach`` is room for the log probabilities of passing through each node, and of going on below.
-    One is chosen among all in one pass: each new one takes the place of the chosen one with its
-    share of the total so far.
+    ``log_f`` becomes the log weight of each choice.
     """
-    largest, total = -math.inf, 0.0
-    chosen, is_new = 0, False
+    largest = -math.inf
     row = 0
     while row != NULL:
         n_here, n_below = hull.nodes[row].n_here, hull.nodes[row].n_below
-        alpha = alpha_at(sticks, hull.nodes[row].depth)
+        depth = hull.nodes[row].depth
+        alpha = alpha_at(sticks, depth)
         reach[0, row] = 0.0
         if row != 0:
             above = hull.nodes[row].parent
@@ -189,19 +196,28 @@ def _choose(
             reach[0, row] = reach[1, above] + math.log(share)
         whole = n_here + n_below + alpha + 1.0
         reach[1, row] = reach[0, row] + math.log((n_below + alpha) / whole)
-        for kind in range(2):
-            if kind == 0:
-                log_p = reach[0, row] + math.log((n_here + 1.0) / whole)
-            else:
-                log_p = reach[1, row] + math.log(sticks.gamma / (n_below + sticks.gamma))
-                log_p -= math.log1p(alpha_at(sticks, hull.nodes[row].depth + 1))  # it stops there
-            log_p += contract.log_likelihood(model, data, n, prepared[kind, row])
-            if log_p > largest:
-                total *= math.exp(largest - log_p)
-                largest = log_p
-            p = math.exp(log_p - largest)
-            total += p
-            if uniform(stream) * total < p:
-                chosen, is_new = row, kind == 1
+        log_f[0, row] += reach[0, row] + math.log((n_here + 1.0) / whole)
+        log_chain = reach[1, row] + math.log(sticks.gamma / (n_below + sticks.gamma))
+        for levels in range(1, LEVELS + 1):
+            alpha = alpha_at(sticks, depth + levels)
+            log_f[levels, row] += log_chain - math.log1p(alpha)
+            log_chain += math.log(alpha / (1.0 + alpha)) if alpha > 0.0 else -math.inf
+        for levels in range(LEVELS + 1):
+            largest = max(largest, log_f[levels, row])
         row = on.following(hull, row, 0)
-    return chosen, is_new
+    total = 0.0
+    for k in range(hull.counts[ALIVE]):
+        row = hull.nodes[k].alive
+        for levels in range(LEVELS + 1):
+            log_f[levels, row] = math.exp(log_f[levels, row] - largest)
+            total += log_f[levels, row]
+    dart = uniform(stream) * total
+    chosen, at = 0, 0
+    for k in range(hull.counts[ALIVE]):
+        row = hull.nodes[k].alive
+        for levels in range(LEVELS + 1):
+            weight = log_f[levels, row]
+            if weight > 0.0 and dart >= 0.0:
+                chosen, at = row, levels
+                dart -= weight
+    return chosen, at

@@ -4,10 +4,9 @@ A split takes a node A, with its data and its children, and gives some of both t
 which becomes a child of a node Q: of A itself, of A's parent, or of any other. A merge takes two
 nodes and gives all that B has to A. Parameters of A and B are drawn anew both ways, from the
 model's proposal q with weights W = p(theta, data, children | parents) / q(theta), see
-:func:`treestick.contract.fit_node` (:func:`~treestick.contract.fit_pair` where B is a child of A),
-so a split is accepted with
+:func:`treestick.contract.fit_group`, so a split is accepted with
 
-    min(1, p(split) W_A W_B m(A, B) / [ p(merged) W_AB s(A) r(Q) c(sides) ])
+    min(1, p(split) W(A, B) m(A, B) / [ p(merged) W(A) s(A) r(Q) c(sides) ])
 
 and a merge with the inverse. Here p is the probability of the tree partition; s, r and c are the
 probabilities of choosing A, Q, and what goes to which side, all computed in the merged state; m is
@@ -37,6 +36,7 @@ from treestick._jit import compiled
 from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
+from treestick.moves.structure.choices import choose_below_root, choose_node, log_choice_of_node
 from treestick.moves.structure.hull import ALIVE, FREE, Hull
 from treestick.random import (
     Key,
@@ -81,7 +81,7 @@ def move_split_merge(
 
 @compiled
 def _split(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int) -> bool:
-    a = _choose_node(stream, hull)
+    a = choose_node(stream, hull)
     q = _choose_place(stream, hull, a)
     rows, children = on.data_of(hull, a), on.children_of(hull, a)
     if q == NULL or rows.size + children.size == 0:
@@ -93,12 +93,12 @@ def _split(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
         log_c = _toss_sides(stream, rows.size, on_b, DRAWN)
     if not _may_give(hull, a, q, children, on_b):
         return False
-    log_proposed = _log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
-    before = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, GIVEN)
+    log_proposed = log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
+    before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a]), GIVEN)
     theta, statistics = hull.theta[a].copy(), hull.statistics[a].copy()
     b = on.add_node(hull, next_word(stream))
     _give(hull, model, data, a, b, q, rows, children, on_b)
-    after = on.log_tree(hull, sticks) + _fit_both(stream, model, hull, a, b, DRAWN)
+    after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), DRAWN)
     log_reverse = _log_choice_of_pair(model, hull, a, b, kind)
     if after - before + log_reverse - log_proposed > -exponential(stream):
         return True
@@ -117,7 +117,7 @@ def _merge(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
     if q != a and hull.nodes[q].n_here == 0 and hull.nodes[q].n_children == 1:
         return False  # rule 3
     log_proposed = _log_choice_of_pair(model, hull, a, b, kind)
-    before = on.log_tree(hull, sticks) + _fit_both(stream, model, hull, a, b, GIVEN)
+    before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), GIVEN)
     theta_a, theta_b = hull.theta[a].copy(), hull.theta[b].copy()
     statistics_a, statistics_b = hull.statistics[a].copy(), hull.statistics[b].copy()
     entity = hull.nodes[b].entity
@@ -135,8 +135,8 @@ def _merge(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
         log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, GIVEN)
     else:
         log_c = _toss_sides(stream, rows.size, on_b, GIVEN)
-    log_reverse = _log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
-    after = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, DRAWN)
+    log_reverse = log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
+    after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a]), DRAWN)
     if after - before + log_reverse - log_proposed > -exponential(stream):
         return True
     b = on.add_node(hull, entity)
@@ -236,39 +236,7 @@ def _absorb(hull: Hull, a: int, b: int) -> None:
     on.remove_node(hull, b)
 
 
-@compiled
-def _fit(stream: Stream, model: Any, hull: Hull, a: int, is_drawn: np.int64) -> float:
-    return contract.fit_node(
-        stream, model, on.above(hull, a), on.below(hull, a, NULL), hull.nodes[a].n_here,
-        hull.statistics[a], hull.theta[a], is_drawn,
-    )  # fmt: skip
-
-
-@compiled
-def _fit_both(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: np.int64) -> float:
-    if hull.nodes[b].parent != a:
-        return _fit(stream, model, hull, a, is_drawn) + _fit(stream, model, hull, b, is_drawn)
-    return contract.fit_pair(
-        stream, model, on.above(hull, a), on.below(hull, a, b), on.below(hull, b, NULL),
-        hull.nodes[a].n_here, hull.statistics[a], hull.nodes[b].n_here, hull.statistics[b],
-        hull.theta[a], hull.theta[b], is_drawn,
-    )  # fmt: skip
-
-
 # -- choices ---------------------------------------------------------------------------------------
-
-
-@compiled
-def _choose_node(stream: Stream, hull: Hull) -> int:
-    """Choose A: any node, or the node of any datum."""
-    if uniform(stream) < 0.5:
-        return hull.nodes[int(uniform(stream) * hull.counts[ALIVE])].alive
-    return hull.data[int(uniform(stream) * hull.data.size)].node
-
-
-@compiled
-def _log_choice_of_node(hull: Hull, a: int) -> float:
-    return math.log(0.5 / hull.counts[ALIVE] + 0.5 * hull.nodes[a].n_here / hull.data.size)
 
 
 @compiled
@@ -298,10 +266,7 @@ def _choose_pair(stream: Stream, model: Any, hull: Hull, kind: int) -> tuple[int
     n_nodes = hull.counts[ALIVE]
     if n_nodes == 1:
         return NULL, NULL
-    place = hull.nodes[0].place
-    while place == hull.nodes[0].place:
-        place = int(uniform(stream) * n_nodes)
-    b = hull.nodes[place].alive
+    b = choose_below_root(stream, hull)
     if kind == SMART_SPLIT:
         dart = uniform(stream)
         if dart < 0.5:

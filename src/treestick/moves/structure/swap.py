@@ -4,7 +4,7 @@ B is a child of A. Afterwards B has A's place and A is a child of B. Each keeps 
 children of A and those of B either stay with their node or with their place, as a coin says. Both
 are their own inverse, and B is chosen uniformly among all nodes but the root, of which there are as
 many afterwards. Parameters of both are drawn anew, with the weights W of
-:func:`treestick.contract.fit_pair`, so it is accepted with
+:func:`treestick.contract.fit_group`, so it is accepted with
 
     min(1, p(new) W(new) / [p(old) W(old)]).
 
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from treestick import contract
 from treestick._jit import compiled
 from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Integers, Sticks
 from treestick.moves.structure import hull as on
+from treestick.moves.structure.choices import choose_below_root
 from treestick.moves.structure.hull import ALIVE, Hull
 from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream, uniform
 from treestick.tree.table import NULL
@@ -40,10 +40,7 @@ def move_swap(
         if n_nodes == 1:
             continue
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
-        place = hull.nodes[0].place
-        while place == hull.nodes[0].place:
-            place = int(uniform(stream) * n_nodes)
-        counts[1] += _swap(stream, model, sticks, hull, hull.nodes[place].alive)
+        counts[1] += _swap(stream, model, sticks, hull, choose_below_root(stream, hull))
     return counts
 
 
@@ -55,25 +52,16 @@ def _swap(stream: Stream, model: Any, sticks: Sticks, hull: Hull, b: int) -> boo
     n_children_below = hull.nodes[a].n_children - 1 if with_children else hull.nodes[b].n_children
     if hull.nodes[a].n_here == 0 and n_children_below == 0:
         return False
-    before = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, b, GIVEN)
+    before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), GIVEN)
     theta_a, theta_b = hull.theta[a].copy(), hull.theta[b].copy()
     _exchange(hull, a, b, with_children)
-    after = on.log_tree(hull, sticks) + _fit(stream, model, hull, a, b, DRAWN)
+    after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), DRAWN)
     if after - before > -exponential(stream):
         return True
     _exchange(hull, a, b, with_children)
     hull.theta[a] = theta_a
     hull.theta[b] = theta_b
     return False
-
-
-@compiled
-def _fit(stream: Stream, model: Any, hull: Hull, a: int, b: int, is_drawn: np.int64) -> float:
-    return contract.fit_pair(
-        stream, model, on.above(hull, a), on.below(hull, a, b), on.below(hull, b, NULL),
-        hull.nodes[a].n_here, hull.statistics[a], hull.nodes[b].n_here, hull.statistics[b],
-        hull.theta[a], hull.theta[b], is_drawn,
-    )  # fmt: skip
 
 
 @compiled

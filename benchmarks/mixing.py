@@ -1,0 +1,271 @@
+"""Do chains from different starts agree? Bits near a known tree; traces, R-hat and a table.
+
+``run`` makes one chain and stores its traces in a folder; ``table`` compares all chains of a folder.
+A chain gets a number of seconds of one processor; R-hat is over the second halves.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+from sweep import N_BITS, simulate
+
+from treestick import chain
+from treestick.analysis import components
+from treestick.analysis.convergence import disagreements
+from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
+from treestick.moves.prune import move_prune
+from treestick.moves.state import State, Sticks
+from treestick.moves.tasks import make_tasks, sum_statistics
+from treestick.prior.density import log_partition
+from treestick.random import make_key
+from treestick.tree.table import add_child, make_table, next_ordinal
+
+N_PAIRS = 200
+N_INTEGRATED = 40
+"""States of a chain whose parameters are integrated out."""
+N_TEST = 1000
+ONE = np.ones(N_BITS)
+MODEL = Bernoulli(0.5 * ONE, 0.01 * ONE, ONE, 0.0 * ONE, 3.0 * ONE, FIRST_STEP)
+STICKS = Sticks(25.0, 1.0, 50.0, 0.5, 0.05, 0.8, 3.0, 0.5, 10.0)
+
+
+def problem(seed: int, n_data: int, n_nodes: int) -> tuple[State, Bits, Bits]:
+    """Return a state at the truth, its data, and as many new data as are tested with."""
+    state, data = simulate(n_data + N_TEST, n_nodes, seed)
+    table = state.table
+    truth = state._replace(
+        table=table._replace(n_here=table.n_here.copy(), n_below=table.n_below.copy()),
+        assignments=state.assignments[:n_data].copy(),
+        model=MODEL,
+        sticks=STICKS,
+    )
+    train = Bits(data.packed[:n_data].copy())
+    return _summed(truth, train), train, Bits(data.packed[n_data:].copy())
+
+
+def _summed(state: State, data: Bits) -> State:
+    return sum_statistics(move_prune(state), data, make_tasks(state.assignments.size))
+
+
+# -- starts ----------------------------------------------------------------------------------------
+
+
+def start_at_truth(truth: State, data: Bits, seed: int) -> State:
+    """Return the tree that the data came from."""
+    return truth
+
+
+def start_cold(truth: State, data: Bits, seed: int) -> State:
+    """Return all data at the root."""
+    return chain.first_state(make_key(seed), MODEL, STICKS, data, truth.assignments.size)
+
+
+def start_in_fragments(truth: State, data: Bits, seed: int) -> State:
+    """Return 60 children of the root, with data thrown at them."""
+    rng = np.random.default_rng(seed)
+    table = make_table(61)
+    for k in range(1, 61):
+        table, _ = add_child(table, 0, k - 1)
+        table.entity[k] = k
+    root = start_cold(truth, data, seed).theta
+    theta = np.concatenate([root, root + 0.5 * rng.normal(size=(60, N_BITS))])
+    where = rng.integers(1, 61, size=truth.assignments.size)
+    return _summed(State(table, where, theta, np.empty((0, 0)), MODEL, STICKS), data)
+
+
+def start_cut(truth: State, data: Bits, seed: int) -> State:
+    """Return the truth with each node cut in two at random: a second one becomes its sibling."""
+    rng = np.random.default_rng(seed)
+    n_nodes = truth.n_nodes
+    table = make_table(2 * n_nodes)
+    for node in range(1, 2 * n_nodes):
+        of = node % n_nodes
+        parent = int(truth.table.parent[of]) if of else 0
+        table, _ = add_child(table, parent, next_ordinal(table, parent))
+        table.entity[node] = node
+    where = truth.assignments + n_nodes * (rng.random(truth.assignments.size) < 0.5)
+    theta = np.concatenate([truth.theta, truth.theta])
+    return _summed(State(table, where, theta, np.empty((0, 0)), MODEL, STICKS), data)
+
+
+STARTS: dict[str, Callable[[State, Bits, int], State]] = {
+    "truth": start_at_truth,
+    "cold": start_cold,
+    "fragments": start_in_fragments,
+    "cut": start_cut,
+}
+
+
+# -- what is compared ------------------------------------------------------------------------------
+
+
+def relations(state: State, pairs: Any) -> Any:
+    """Return of each pair of data: 0 same node, 1 first above, 2 second above, 3 neither."""
+    parent, depth = state.table.parent, state.table.depth
+    result = np.full(len(pairs), 3, dtype=np.int8)
+    nodes = state.assignments[pairs]
+    for upper in (0, 1):
+        top, low = nodes[:, upper], nodes[:, 1 - upper].copy()
+        while np.any(deeper := depth[low] > depth[top]):
+            low[deeper] = parent[low[deeper]]
+        result[low == top] = 1 + upper
+    result[nodes[:, 0] == nodes[:, 1]] = 0
+    return result
+
+
+GRID = np.arange(-14.0, 14.01, 0.125)
+
+
+def log_marginal(state: State) -> float:
+    """Return the log joint density with all parameters integrated out, by messages on a grid."""
+    step = GRID[1] - GRID[0]
+    softplus = np.logaddexp(0.0, GRID)
+    model, table = state.model, state.table
+    spread = model.diffusion[:, None, None]
+    kernel = np.exp(-((GRID[:, None] - GRID) ** 2) / (2.0 * spread)) * step
+    kernel /= np.sqrt(2.0 * np.pi * spread)
+    received = np.zeros((state.n_nodes, N_BITS, GRID.size))
+    for node in range(state.n_nodes - 1, -1, -1):
+        log_f = state.statistics[node][:, None] * GRID - table.n_here[node] * softplus
+        log_f += received[node]
+        if node == 0:
+            variance = model.root_variance[:, None]
+            log_f -= (GRID - model.root_mean[:, None]) ** 2 / (2.0 * variance)
+            log_f -= 0.5 * np.log(2.0 * np.pi * variance)
+        top = log_f.max(axis=1, keepdims=True)
+        if node == 0:
+            total = float(np.sum(top[:, 0] + np.log(np.exp(log_f - top).sum(axis=1) * step)))
+        else:
+            message = np.matmul(kernel, np.exp(log_f - top)[:, :, None])[:, :, 0]
+            received[table.parent[node]] += np.log(np.maximum(message, 1e-300)) + top
+    sticks = state.sticks
+    return total + float(log_partition(table, sticks.alpha0, sticks.decay, sticks.gamma))
+
+
+def held_out(state: State, test: Bits) -> float:
+    """Return the mean log predictive density of new data under this one draw."""
+    made = components.make_components(state.model, state.table, state.theta, state.sticks)
+    out = np.empty(N_TEST)
+    components.log_densities(state.model, test, made, 0, out)
+    return float(out.mean())
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Make one chain and store its traces."""
+    truth, data, test = problem(arguments.seed, arguments.n, arguments.nodes)
+    pairs = np.random.default_rng(arguments.seed).integers(arguments.n, size=(N_PAIRS, 2))
+    state = STARTS[arguments.start](truth, data, arguments.seed)
+    chain.sweep(make_key(9), state, data, schedule=arguments.schedule)  # compiles
+    traces: dict[str, list[Any]] = {}
+    kept: list[State] = []
+    spent, number = 0.0, 0
+    while spent < arguments.seconds:
+        number += 1
+        began = time.process_time()
+        key = make_key(arguments.seed, arguments.chain, number)
+        adapting = number <= arguments.adapting
+        state, info = chain.sweep(key, state, data, schedule=arguments.schedule, adapting=adapting)
+        spent += time.process_time() - began
+        if spent >= arguments.seconds * (len(kept) + 1) / (2 * N_INTEGRATED):
+            kept.append(state)
+        found = {
+            "seconds": spent,
+            "nodes": state.n_nodes,
+            "depth": state.table.depth[state.assignments].mean(),
+            "log joint": chain.scores(state).joint,
+            "relations": relations(state, pairs),
+        }
+        found |= {name: np.array(counts) for name, counts in info.structure.items()}
+        for name, value in found.items():
+            traces.setdefault(name, []).append(value)
+    traces["integrated"] = [log_marginal(one) for one in kept]
+    traces["held out"] = [held_out(one, test) for one in kept[::8]]
+    traces["ari"] = [adjusted_rand_score(truth.assignments, one.assignments) for one in kept]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    name = f"{arguments.moves}-{arguments.n}-{arguments.seed}-{arguments.start}-{arguments.chain}"
+    np.savez_compressed(
+        arguments.out / f"{name}.npz", **{key: np.array(value) for key, value in traces.items()}
+    )
+    for key in ("nodes", "depth", "log joint"):
+        half = np.array(traces[key][number // 2 :])
+        print(f"{name}: {number} sweeps, {key} {half.mean():.2f} sd {half.std():.2f}")
+    for key in ("integrated", "ari", "held out"):
+        half = np.array(traces[key][len(traces[key]) // 2 :])
+        print(f"{name}: {key} {half.mean():.3f} sd {half.std():.3f}")
+    for key in info.structure:
+        print(f"{name}: {key} {np.array(traces[key]).sum(axis=0)}")
+
+
+def table(arguments: argparse.Namespace) -> None:
+    """Print R-hat over all chains of each problem and set of moves."""
+    groups: dict[tuple[str, ...], list[Path]] = {}
+    for path in sorted(arguments.out.glob("*.npz")):
+        moves, n, seed, start, _ = path.stem.rsplit("-", 4)
+        if start in arguments.starts:
+            groups.setdefault((moves, n, seed), []).append(path)
+    print("| moves | N | seed | starts | nodes | depth | log joint | integrated | pairs |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for group, paths in groups.items():
+        chains = [np.load(path) for path in paths]
+        length = min(len(one["nodes"]) for one in chains) // 2
+        row = []
+        for key in ("nodes", "depth", "log joint"):
+            row.append(_rhat(np.array([_thin(one[key], length) for one in chains])))
+        row.append(_rhat(np.array([one["integrated"][N_INTEGRATED:] for one in chains])))
+        agreed = 0
+        of_pairs = np.array([_thin(one["relations"], length) for one in chains])
+        for k in range(N_PAIRS):
+            traces = {
+                str(kind): (of_pairs[:, :, k] == kind).astype(float) for kind in range(4)
+            }
+            agreed += not disagreements(traces)
+        starts = " ".join(path.stem.rsplit("-", 4)[3] for path in paths)
+        cells = " | ".join(f"{value:.2f}" for value in row)
+        print(f"| {' | '.join(group)} | {starts} | {cells} | {100 * agreed / N_PAIRS:.0f} % |")
+
+
+def _thin(trace: Any, length: int) -> Any:
+    """Return as many states of the second half as all chains have."""
+    half = trace[len(trace) // 2 :]
+    return half[np.linspace(0, len(half) - 1, min(length, 1000)).astype(int)]
+
+
+def _rhat(traces: Any) -> float:
+    from arviz_stats.base.array import array_stats
+
+    return float(array_stats.rhat(traces, chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("run", help=run.__doc__)
+    one.add_argument("--out", type=Path, required=True)
+    one.add_argument("--n", type=int, default=500)
+    one.add_argument("--nodes", type=int, default=40)
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--chain", type=int, default=0)
+    one.add_argument("--start", choices=STARTS, default="cold")
+    one.add_argument("--schedule", choices=chain.SCHEDULES, default="default")
+    one.add_argument("--moves", default="default", help="a name for the set of moves")
+    one.add_argument("--seconds", type=float, default=300.0)
+    one.add_argument("--adapting", type=int, default=60)
+    one.set_defaults(work=run)
+    both = commands.add_parser("table", help=table.__doc__)
+    both.add_argument("--out", type=Path, required=True)
+    both.add_argument("--starts", nargs="+", default=["truth", "cold", "fragments"])
+    both.set_defaults(work=table)
+    arguments = parser.parse_args()
+    arguments.work(arguments)
+
+
+if __name__ == "__main__":
+    main()
