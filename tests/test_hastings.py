@@ -13,8 +13,9 @@ Before and after are compared within each draw, so nothing is lost to how much d
 nothing depends on whether a move alone reaches all trees. A proposal takes microseconds: the loop
 is compiled, and calls moves through a pointer, so that it is compiled once for all of them.
 
-In CI, a Hastings term off by a fifth is caught in each move, which takes 30 s to compile and little
-to run. In the long tier it is off by 1 %, with some hundred times as many draws.
+In CI, a Hastings term off by a fifth is caught in each move: the moves with a planted error take
+half a minute to compile, the draws a few seconds. In the long tier the term is off by 1 %, and
+there are fifty times as many draws: a minute or so for each move.
 """
 
 import functools
@@ -299,13 +300,13 @@ def smallest(move: Callable[..., Integers], kind: int, n: int, seed: int) -> tup
 
 
 class Term(NamedTuple):
-    """A term of the acceptance, and the same with a factor too much, in a file of its own."""
+    """A term of an acceptance ratio, as it stands in a file, and the same off by ``FACTOR``."""
 
     module: str
     correct: str
     wrong: str
     n_millions: float
-    """Draws that show a factor of 1.01."""
+    """Draws that show a factor of 1.01, at seven standard errors or so."""
 
 
 SPLIT = Term(
