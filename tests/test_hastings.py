@@ -15,7 +15,7 @@ is compiled, and calls moves through a pointer, so that it is compiled once for 
 
 In CI, a Hastings term off by a fifth is caught in each move: the moves with a planted error take
 half a minute to compile, the draws a few seconds. In the long tier the term is off by 1 %, and
-there are fifty times as many draws: a minute or so for each move.
+there are a hundred times as many draws: a minute or so for each move.
 """
 
 import functools
@@ -346,8 +346,8 @@ TERMS = {
     ),
 }
 """For each move one that is wrong both ways, as it would be if it had been derived wrongly."""
-SHARE_IN_CI = 0.02
-"""A fifth needs 330 times fewer draws than 1 %."""
+SHARE_IN_CI = 0.01
+"""For as clear a sign, a fifth needs 330 times fewer draws than 1 %."""
 
 
 @functools.cache
