@@ -223,9 +223,7 @@ def table(arguments: argparse.Namespace) -> None:
         agreed = 0
         of_pairs = np.array([_thin(one["relations"], length) for one in chains])
         for k in range(N_PAIRS):
-            traces = {
-                str(kind): (of_pairs[:, :, k] == kind).astype(float) for kind in range(4)
-            }
+            traces = {str(kind): (of_pairs[:, :, k] == kind).astype(float) for kind in range(4)}
             agreed += not disagreements(traces)
         starts = " ".join(path.stem.rsplit("-", 4)[3] for path in paths)
         cells = " | ".join(f"{value:.2f}" for value in row)

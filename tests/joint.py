@@ -51,6 +51,9 @@ def draw_sticks_parameters(rng: Rng, bounds: Sticks = STICKS) -> Sticks:
 class Oracle:
     """Draws a model's hyperparameters, parameters and data."""
 
+    def __init__(self, n_dimensions: int = N_DIMENSIONS) -> None:
+        self.n_dimensions = n_dimensions
+
     def draw_model(self, rng: Rng) -> Any:
         raise NotImplementedError
 
@@ -75,11 +78,12 @@ class Oracle:
 class GaussianOracle(Oracle):
     """The Gaussian model."""
 
-    def __init__(self, shared_noise: bool = False) -> None:
+    def __init__(self, shared_noise: bool = False, n_dimensions: int = N_DIMENSIONS) -> None:
+        super().__init__(n_dimensions)
         self.shared_noise = shared_noise
 
     def draw_model(self, rng: Rng) -> Gaussian:
-        one = np.ones(N_DIMENSIONS)
+        one = np.ones(self.n_dimensions)
         noise = _between(rng, 0.2 * one, 1.5 * one)
         return Gaussian(
             float(_between(rng, 0.3, 1.1)), 0.3, 1.1,
@@ -89,10 +93,11 @@ class GaussianOracle(Oracle):
         )  # fmt: skip
 
     def draw_root(self, rng: Rng, model: Gaussian) -> Any:
-        return np.sqrt(model.root_variance) * rng.normal(size=N_DIMENSIONS)
+        return np.sqrt(model.root_variance) * rng.normal(size=self.n_dimensions)
 
     def draw_child(self, rng: Rng, model: Gaussian, parent: Any) -> Any:
-        return model.persistence * parent + np.sqrt(model.diffusion) * rng.normal(size=N_DIMENSIONS)
+        step = np.sqrt(model.diffusion) * rng.normal(size=self.n_dimensions)
+        return model.persistence * parent + step
 
     def draw_data(self, rng: Rng, model: Gaussian, theta: Any) -> Reals:
         return Reals(theta + np.sqrt(model.noise) * rng.normal(size=theta.shape))
@@ -114,22 +119,23 @@ class BernoulliOracle(Oracle):
     """The Bernoulli model."""
 
     def draw_model(self, rng: Rng) -> Bernoulli:
-        one = np.ones(N_DIMENSIONS)
+        one = np.ones(self.n_dimensions)
         diffusion = _between(rng, 0.2 * one, 2.0 * one)
         return Bernoulli(diffusion, 0.2 * one, 2.0 * one, 0.5 * one, 2.0 * one, STEP)
 
     def draw_root(self, rng: Rng, model: Bernoulli) -> Any:
-        return model.root_mean + np.sqrt(model.root_variance) * rng.normal(size=N_DIMENSIONS)
+        step = np.sqrt(model.root_variance) * rng.normal(size=self.n_dimensions)
+        return model.root_mean + step
 
     def draw_child(self, rng: Rng, model: Bernoulli, parent: Any) -> Any:
-        return parent + np.sqrt(model.diffusion) * rng.normal(size=N_DIMENSIONS)
+        return parent + np.sqrt(model.diffusion) * rng.normal(size=self.n_dimensions)
 
     def draw_data(self, rng: Rng, model: Bernoulli, theta: Any) -> Bits:
         bits = rng.random(theta.shape) < special.expit(theta)
         return Bits(np.packbits(bits, axis=1, bitorder="little"))
 
     def values(self, data: Bits) -> Any:
-        return np.unpackbits(data.packed, axis=1, bitorder="little")[:, :N_DIMENSIONS]
+        return np.unpackbits(data.packed, axis=1, bitorder="little")[:, : self.n_dimensions]
 
     def extras(self, model: Bernoulli) -> dict[str, float]:
         return {"diffusion": float(model.diffusion[0]), "diffusion_1": float(model.diffusion[1])}
@@ -187,7 +193,7 @@ def draw_joint(rng: Rng, oracle: Oracle, n_data: int = N_DATA) -> tuple[State, A
     table.psi[:] = [node.psi for node in hull + others]
     table.nu[: len(hull)] = [node.nu for node in hull]
     table.entity[:] = rng.integers(2**63, size=len(row))
-    theta = np.empty((len(hull), N_DIMENSIONS))
+    theta = np.empty((len(hull), oracle.n_dimensions))
     theta[0] = oracle.draw_root(rng, model)
     for k in range(1, len(hull)):
         theta[k] = oracle.draw_child(rng, model, theta[table.parent[k]])

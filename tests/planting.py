@@ -3,6 +3,7 @@
 import importlib
 import types
 from pathlib import Path
+from typing import Any
 
 
 def planted(module_name: str, correct: str, wrong: str) -> types.ModuleType:
@@ -20,3 +21,36 @@ def planted(module_name: str, correct: str, wrong: str) -> types.ModuleType:
     copy = types.ModuleType(f"planted_{module_name.replace('.', '_')}")
     exec(compile(source.replace(correct, wrong), "<planted>", "exec"), copy.__dict__)
     return copy
+
+
+def planted_function(module_name: str, function_name: str, correct: str, wrong: str) -> Any:
+    """Return one compiled function of a module with a bug planted in it.
+
+    Of what it calls, only functions in which the bug is, or that call such, are copies; the others
+    are the module's own and come from the cache.
+    """
+    module, copy = importlib.import_module(module_name), planted(module_name, correct, wrong)
+    codes = {
+        name: function.py_func.__code__
+        for name, function in vars(copy).items()
+        if getattr(function, "__module__", None) == copy.__name__ and hasattr(function, "py_func")
+    }
+
+    def is_changed(name: str) -> bool:
+        own, other = codes[name], getattr(module, name).py_func.__code__
+        return any(
+            getattr(own, a) != getattr(other, a) for a in ("co_code", "co_consts", "co_names")
+        )
+
+    copies: set[str] = set()
+    found = {name for name in codes if is_changed(name)}
+    while found:
+        copies |= found
+        found = {
+            name for name in codes.keys() - copies if copies.intersection(codes[name].co_names)
+        }
+    if function_name not in copies:
+        raise ValueError(f"{function_name} does not call what was changed")
+    for name in codes.keys() - copies:
+        setattr(copy, name, getattr(module, name))
+    return getattr(copy, function_name)

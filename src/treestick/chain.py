@@ -140,25 +140,29 @@ def sweep(
         state = move_ordered(key, state)
     else:
         state = move_hyperparameters(key, state)
-        state, counts = move_structure(key, state, data, plan_for(n_data))
+        state, counts = move_structure(key, state, data, plan_for(n_data, adapting))
     return state, SweepInfo(acceptance, tries, n_candidates, counts)
 
 
-def plan_for(n_data: int) -> dict[str, int]:
+def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
     """Return how many structural moves of each kind a sweep makes.
 
-    With few data there are fewer, because little can change. With many data there are more, but far
-    fewer than in proportion, so that they take less than half of a sweep where it takes long.
+    With few data there are fewer, because little can change; from some hundreds of data on, there
+    are as many whatever their number, so that structural moves take less than half of a sweep where
+    it takes long. Before the chain has settled, it pays to make more of them. The plan must not
+    depend on the state: moves that are repeated as often as the state likes have another law.
     """
-    few = min(max(n_data // 200, 2), 10 + n_data // 2500)
+    few = min(2 + n_data // 100, 8)
+    if adapting:
+        few *= 3
     return {
         "smart_split": few,
         "smart_merge": few,
         "insert": few,
-        "regraft": 2 * few,
-        "refitted_regraft": few // 2 + 1,
-        "swap": few // 2 + 1,
-        "singles": min(max(n_data // 7, 10), 300),
+        "regraft": few,
+        "refitted_regraft": few // 2,
+        "swap": few // 2,
+        "singles": min(max(n_data // 2, 10), 500),
     }
 
 

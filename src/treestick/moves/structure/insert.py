@@ -11,7 +11,8 @@ because they fit what the nodes had before; with the weights W of
     min(1, p(with B) W(M, B) d(B) h(children) g(data) / [p(without B) W(M) s(P) c(takes)])
 
 and a death with the inverse. s(P) and d(B) are the probabilities of choosing P and B, c that of
-what B takes, h and g those of where children and data of B go.
+what B takes, h and g those of where children and data of B go. P is the node of any datum, or the
+one above it, or the next: s is in proportion to the number of data at P, its children and theirs.
 
 Rule 1. s and c look at the state without B, and at randomness that is drawn anew both ways: an
 anchor, from which a few steps lead to an estimate of B.
@@ -35,10 +36,8 @@ from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.choices import (
     choose_below_root,
-    choose_node,
     draw_index,
     least_of_best,
-    log_choice_of_node,
     log_sum,
 )
 from treestick.moves.structure.hull import ALIVE, FREE, Hull
@@ -89,11 +88,13 @@ def move_insert(
 
 @compiled
 def _birth(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) -> bool:
-    p = choose_node(stream, hull)
+    p = hull.data[int(uniform(stream) * hull.data.size)].node
+    for _ in range(int(uniform(stream) * 3.0)):
+        p = p if p == NULL else hull.nodes[p].parent
+    if p == NULL:
+        return False
     around = _around(hull, p)
     pool = _data_of_all(hull, around)
-    if pool.size == 0:
-        return False
     takes = np.zeros(pool.size, dtype=np.bool_)
     adopts = np.zeros(around.size, dtype=np.bool_)
     log_c = _lead(stream, model, data, hull, around, pool, takes, adopts, DRAWN)
@@ -109,7 +110,7 @@ def _birth(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) ->
     fitted = _fitted(hull, p, back, children, parents)
     if fitted.size > MOST_FITTED:
         return False
-    log_proposed = log_c + log_choice_of_node(hull, p)
+    log_proposed = log_c + math.log(pool.size / (3.0 * hull.data.size))
     before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, fitted, GIVEN)
     theta, statistics = hull.theta[fitted], hull.statistics[fitted]
     b = on.add_node(hull, next_word(stream))
@@ -164,10 +165,9 @@ def _death(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) ->
         for k in range(around.size):
             for child in children:
                 adopts[k] |= around[k] == child
-        log_reverse = log_choice_of_node(hull, p)
-        if pool.size == 0:
-            log_reverse = -math.inf
-        else:
+        log_reverse = -math.inf
+        if pool.size > 0:
+            log_reverse = math.log(pool.size / (3.0 * hull.data.size))
             log_reverse += _lead(stream, model, data, hull, around, pool, takes, adopts, GIVEN)
         if after - before + log_reverse - log_proposed > -exponential(stream):
             return True

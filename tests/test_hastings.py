@@ -1,0 +1,392 @@
+"""Each structural move alone, from exact draws: what it changes, it changes back as often.
+
+Three data with Gaussian nodes have a posterior over tree partitions that is known exactly
+(``exact.py``), and given the partition the means are jointly Gaussian. So states are drawn exactly,
+by NumPy, and a move is applied to each of them, twice, so that what it hands on from one proposal
+to the next matters too. Then
+
+- statistics of tree and parameters have not changed on average (invariance);
+- tree partitions turn into each other as often as the other way round (detailed balance, which
+  every move has by itself; Bowker's test).
+
+Before and after are compared within each draw, so nothing is lost to how much draws differ, and
+nothing depends on whether a move alone reaches all trees. A proposal takes microseconds: the loop
+is compiled, and calls moves through a pointer, so that it is compiled once for all of them.
+
+In CI, a Hastings term off by a fifth is caught in each move: the moves with a planted error take
+half a minute to compile, the draws a few seconds. In the long tier the term is off by 1 %, and
+there are a hundred times as many draws: a minute or so for each move.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pytest
+from numba import types
+
+from exact import Floats, Setting, enumerate_posterior
+from laws import ALARM, p_balanced, p_no_drift
+from planting import planted_function
+from treestick import Tree
+from treestick._jit import compiled
+from treestick.models.gaussian import Reals
+from treestick.moves.state import Integers, State
+from treestick.moves.structure.hull import Hull, loosen
+from treestick.moves.structure.plan import MOVES
+from treestick.moves.tasks import make_tasks, sum_statistics
+from treestick.random import Key, make_key
+from treestick.tree.table import NULL, count_data, make_table, place_child
+
+SETTING = Setting(
+    x=np.array([[-0.6], [0.3], [0.9]]),
+    alpha0=1.5, decay=0.25, gamma=0.8,
+    persistence=0.9, diffusion=0.6, noise=0.5, root_variance=1.0,
+)  # fmt: skip
+"""All moves are accepted often, and numbers of nodes vary much: 1 to 4 are common."""
+DEEPEST = 5
+ROOM = 24
+"""Nodes of a hull: up to 16 at first, and one more with each proposal."""
+N_TIMES = 2
+MOST_AT_ONCE = 1_000_000
+
+
+# -- exact draws -----------------------------------------------------------------------------------
+
+
+class Starts(NamedTuple):
+    """For every tree partition: its hull, and the law of its means: ``means + roots @ normals``."""
+
+    nodes: npt.NDArray[Any]
+    data: npt.NDArray[Any]
+    counts: Integers
+    statistics: Floats
+    means: Floats
+    roots: Floats
+
+
+class Bench(NamedTuple):
+    """What is computed once."""
+
+    trees: list[Tree]
+    probabilities: Floats
+    deeper: float
+    starts: Starts
+    hull: Hull
+    number_of: Integers
+    """The number of the tree partition with each code; deeper ones have the last number of all."""
+
+
+def law_of_means(tree: Tree) -> tuple[Floats, Floats]:
+    """Return means, and a square root of the covariance, of the nodes' parameters given the data.
+
+    From the precision matrix: the density is a product over edges and data.
+    """
+    precision, pull = np.zeros((tree.n_nodes, tree.n_nodes)), np.zeros(tree.n_nodes)
+    precision[0, 0] = 1.0 / SETTING.root_variance
+    for node in range(1, tree.n_nodes):
+        edge = np.zeros(tree.n_nodes)
+        edge[node], edge[tree.parent[node]] = 1.0, -SETTING.persistence
+        precision += np.outer(edge, edge) / SETTING.diffusion
+    for x, node in zip(SETTING.x[:, 0], tree.assignments, strict=True):
+        precision[node, node] += 1.0 / SETTING.noise
+        pull[node] += x / SETTING.noise
+    covariance = np.linalg.inv(precision)
+    return covariance @ pull, np.linalg.cholesky(covariance)
+
+
+def to_hull(tree: Tree) -> Hull:
+    table = make_table(tree.n_nodes)
+    n_children = np.zeros(tree.n_nodes, dtype=np.int64)
+    for parent in tree.parent[1:]:
+        place_child(table, parent, n_children[parent])
+        n_children[parent] += 1
+    table.entity[:] = np.arange(tree.n_nodes) + 1
+    assignments = np.array(tree.assignments, dtype=np.int64)
+    count_data(table, assignments)
+    state = State(
+        table, assignments, np.zeros((tree.n_nodes, 1)), np.empty((0, 0)),
+        SETTING.model(), SETTING.sticks(),
+    )  # fmt: skip
+    state = sum_statistics(state, Reals(SETTING.x), make_tasks(assignments.size))
+    return loosen(state, ROOM - tree.n_nodes)
+
+
+@functools.cache
+def bench() -> Bench:
+    trees, probabilities, deeper = enumerate_posterior(SETTING, DEEPEST)
+    hulls = [to_hull(tree) for tree in trees]
+    starts = Starts(
+        np.stack([np.asarray(hull.nodes) for hull in hulls]),
+        np.stack([np.asarray(hull.data) for hull in hulls]),
+        np.stack([hull.counts for hull in hulls]),
+        np.stack([hull.statistics for hull in hulls]),
+        np.zeros((len(trees), ROOM)),
+        np.zeros((len(trees), ROOM, ROOM)),
+    )
+    for k, tree in enumerate(trees):
+        n = tree.n_nodes
+        starts.means[k, :n], starts.roots[k, :n, :n] = law_of_means(tree)
+    codes = np.array([code_of(hull) for hull in hulls])
+    assert np.unique(codes).size == codes.size
+    number_of = np.full(8**6, len(trees))
+    number_of[codes] = np.arange(len(trees))
+    return Bench(trees, probabilities, deeper, starts, hulls[0], number_of)
+
+
+# -- the loop --------------------------------------------------------------------------------------
+
+
+@compiled
+def code_of(hull: Hull) -> int:
+    """Return a number that names the partition: depths, and how far each pair goes together."""
+    code = 0
+    for i in range(hull.data.size):
+        for j in range(i + 1):
+            shared = 0
+            a = hull.data[i].node
+            while a != NULL:
+                b = hull.data[j].node
+                while b != NULL and b != a:
+                    b = hull.nodes[b].parent
+                shared += b != NULL
+                a = hull.nodes[a].parent
+            code = 8 * code + min(shared, 7)
+    return code
+
+
+OF_PARAMETERS = ("root", "root squared", "theta squared", "theta of two")
+
+
+@compiled
+def measure(hull: Hull, out: Floats) -> None:
+    """Write the statistics of the parameters."""
+    root = hull.theta[0, 0]
+    first, second = hull.theta[hull.data[0].node, 0], hull.theta[hull.data[1].node, 0]
+    out[0], out[1], out[2], out[3] = root, root * root, first * first, first * second
+
+
+def move_many(
+    move: Callable[..., Integers],
+    key: Key,
+    model: Any,
+    data: Any,
+    sticks: Any,
+    hull: Hull,
+    kind: int,
+    n_times: int,
+    rng: np.random.Generator,
+    starts: Starts,
+    chosen: Integers,
+    number_of: Integers,
+    flows: Integers,
+    changes: Floats,
+) -> int:
+    """Draw the parameters of each of the chosen partitions, apply the move, count what changed.
+
+    ``flows`` counts from where to where, ``changes`` sums up changes and their squares. Return how
+    many proposals were made.
+    """
+    before, after = np.empty(changes.shape[1]), np.empty(changes.shape[1])
+    normals = np.empty(hull.nodes.size)
+    n_made = 0
+    for n in range(chosen.size):
+        start = chosen[n]
+        for k in range(hull.nodes.size):
+            hull.nodes[k] = starts.nodes[start, k]
+        for k in range(hull.data.size):
+            hull.data[k] = starts.data[start, k]
+        hull.counts[:] = starts.counts[start]
+        hull.statistics[:] = starts.statistics[start]
+        for k in range(hull.counts[0]):
+            normals[k] = rng.standard_normal()
+            hull.theta[k, 0] = starts.means[start, k]
+            for j in range(k + 1):
+                hull.theta[k, 0] += starts.roots[start, k, j] * normals[j]
+        measure(hull, before)
+        draw = Key(key.seed, key.chain, np.uint64(n), key.purpose, key.entity)
+        n_made += move(draw, model, data, sticks, hull, kind, 0, n_times)[0]
+        measure(hull, after)
+        flows[start, number_of[code_of(hull)]] += 1
+        for k in range(before.size):
+            change = after[k] - before[k]
+            changes[0, k] += change
+            changes[1, k] += change * change
+    return n_made
+
+
+def arguments(kind: int, seed: int) -> tuple[Any, ...]:
+    """Return what a move is called with, but for the number of the first proposal."""
+    key, data, n_times = make_key(seed), Reals(SETTING.x), N_TIMES
+    return key, SETTING.model(), data, SETTING.sticks(), bench().hull, kind, n_times
+
+
+@functools.cache
+def loop() -> Callable[..., int]:
+    """Return :func:`move_many`, compiled for any move given as a pointer."""
+    of_move = [numba.typeof(value) for value in arguments(0, 0)]
+    signature = types.int64[::1](*of_move, types.int64)
+    n = len(bench().trees)
+    others = (
+        np.random.default_rng(), bench().starts, np.empty(0, dtype=np.int64), bench().number_of,
+        np.empty((n, n + 1), dtype=np.int64), np.empty((2, len(OF_PARAMETERS))),
+    )  # fmt: skip
+    of_loop = types.int64(types.FunctionType(signature), *of_move, *map(numba.typeof, others))
+    return numba.njit(of_loop, nogil=True, error_model="numpy")(move_many)  # type: ignore[no-any-return]
+
+
+# -- what is compared ------------------------------------------------------------------------------
+
+
+def describe(tree: Tree) -> dict[str, float]:
+    """Return statistics of a tree partition."""
+    depth = tree.depth[tree.assignments]
+    return {
+        "nodes": tree.n_nodes,
+        "sum of depths": int(depth.sum()),
+        "depth": int(tree.depth.max()),
+        "empty nodes": int(np.sum(tree.n_here == 0)),
+        "children of the root": int(np.sum(tree.parent == 0)),
+        "nodes with data": np.unique(tree.assignments).size,
+        "empty root": int(tree.n_here[0] == 0),
+    }
+
+
+@functools.cache
+def descriptions() -> dict[str, Floats]:
+    each = [describe(tree) for tree in bench().trees]
+    return {name: np.array([d[name] for d in each], dtype=float) for name in each[0]}
+
+
+def p_values(move: Callable[..., Integers], kind: int, n: int, seed: int) -> dict[str, float]:
+    """p-value of each statistic after the move was applied to ``n`` exact draws."""
+    rng = np.random.default_rng(seed)
+    n_trees = len(bench().trees)
+    flows = np.zeros((n_trees, n_trees + 1), dtype=np.int64)
+    changes = np.zeros((2, len(OF_PARAMETERS)))
+    move(*arguments(kind, seed)[:-1], 0, 0)  # pointers are to what is compiled
+    n_made = 0
+    for part, first in enumerate(range(0, n, MOST_AT_ONCE)):
+        size = min(MOST_AT_ONCE, n - first)
+        chosen = rng.choice(n_trees, size=size, p=bench().probabilities)
+        key, *others = arguments(kind, seed)
+        key = key._replace(chain=np.uint64(part))
+        n_made += loop()(
+            move, key, *others, rng, bench().starts, chosen, bench().number_of, flows, changes
+        )
+    assert n_made == n * N_TIMES
+    # Those that were or are deeper than was enumerated: they are too few to matter.
+    assert bench().deeper * n < 10.0
+    flows = flows[:, :-1]
+    i, j = np.nonzero(flows)
+    sums = {name: (float(x), float(y)) for name, x, y in zip(OF_PARAMETERS, *changes, strict=True)}
+    for name, values in descriptions().items():
+        change = values[j] - values[i]
+        sums[name] = float(np.sum(flows[i, j] * change)), float(np.sum(flows[i, j] * change**2))
+    # Some statistics a move leaves as they are.
+    result = {name: p_no_drift(*pair) for name, pair in sums.items() if pair[1] > 0.0}
+    result["flows"] = p_balanced(flows)
+    return result
+
+
+def smallest(move: Callable[..., Integers], kind: int, n: int, seed: int) -> tuple[float, str]:
+    return min((p, name) for name, p in p_values(move, kind, n, seed).items())
+
+
+# -- tests -----------------------------------------------------------------------------------------
+
+
+class Term(NamedTuple):
+    """A term of an acceptance ratio, as it stands in a file, and the same off by ``FACTOR``."""
+
+    module: str
+    correct: str
+    wrong: str
+    n_millions: float
+    """Draws that show a factor of 1.01, at seven standard errors or so."""
+
+
+SPLIT = Term(
+    "split_merge",
+    "hull.nodes[a].n_here / hull.data.size)",
+    "hull.nodes[a].n_here / hull.data.size) - math.log(FACTOR)",
+    5.0,
+)
+PARENT = Term(
+    "regraft",
+    "log_p[count] = along[row] + own[depth]",
+    "log_p[count] = along[row] + own[depth] + math.log(FACTOR) * depth",
+    15.0,
+)
+TERMS = {
+    "smart_split": SPLIT,
+    "smart_merge": SPLIT,
+    "gather": Term(
+        "gather",
+        "hull.nodes[p].n_here / hull.data.size)",
+        "hull.nodes[p].n_here / hull.data.size) - math.log(FACTOR)",
+        4.0,
+    ),
+    "regraft": PARENT,
+    "refitted_regraft": PARENT,
+    "swap": Term(
+        "swap",
+        "    return contract.fit_pair(",
+        "    return np.log(FACTOR) * (hull.nodes[a].n_here > 0) + contract.fit_pair(",
+        16.0,
+    ),
+    "singles": Term(
+        "singles",
+        "log_p -= math.log1p(",
+        "log_p += math.log(FACTOR) - math.log1p(",
+        4.0,
+    ),
+}
+"""For each move one that is wrong both ways, as it would be if it had been derived wrongly."""
+SHARE_IN_CI = 0.01
+"""For as clear a sign, a fifth needs 330 times fewer draws than 1 %."""
+
+
+@functools.cache
+def planted_move(term: Term, function_name: str, factor: float) -> Callable[..., Integers]:
+    wrong = term.wrong.replace("FACTOR", str(factor))
+    name = f"treestick.moves.structure.{term.module}"
+    move: Callable[..., Integers] = planted_function(name, function_name, term.correct, wrong)
+    return move
+
+
+def check_move(name: str, share: float) -> None:
+    p, statistic = smallest(*MOVES[name], int(1e6 * share * TERMS[name].n_millions), 1)
+    assert p > ALARM, f"{statistic}: p = {p:.2g}"
+
+
+def check_bug(name: str, factor: float, share: float) -> None:
+    move, kind = MOVES[name]
+    buggy = planted_move(TERMS[name], move.__name__, factor)
+    p, statistic = smallest(buggy, kind, int(1e6 * share * TERMS[name].n_millions), 1)
+    assert p < ALARM, f"not caught: {statistic}: p = {p:.2g}"
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_move_is_balanced(name: str) -> None:
+    check_move(name, SHARE_IN_CI)
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_a_hastings_term_off_by_a_fifth_is_caught(name: str) -> None:
+    check_bug(name, 1.2, SHARE_IN_CI)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MOVES)
+def test_move_is_balanced_with_many_draws(name: str) -> None:
+    check_move(name, 1.0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MOVES)
+def test_a_hastings_term_off_by_a_hundredth_is_caught(name: str) -> None:
+    check_bug(name, 1.01, 1.0)
