@@ -43,7 +43,7 @@ from treestick.random import make_key
 Floats = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 
-MOST_EVALUATED = 100
+MOST_EVALUATED = 50
 """Draws of a chain, evenly spaced, whose densities are averaged where draws are many."""
 
 
@@ -493,7 +493,7 @@ def main() -> None:
     parser.add_argument(
         "--burn-in", type=float, default=60, help="cifar: CPU s before step sizes are fixed"
     )
-    parser.add_argument("--every", type=float, default=2, help="cifar: CPU s between kept draws")
+    parser.add_argument("--every", type=float, default=5, help="cifar: CPU s between kept draws")
     options = parser.parse_args()
     for name in CHOICES if "all" in options.choice else options.choice:
         with warnings.catch_warnings():
