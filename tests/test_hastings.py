@@ -311,8 +311,8 @@ class Term(NamedTuple):
 
 SPLIT = Term(
     "split_merge",
-    "hull.nodes[a].n_here / hull.data.size)",
-    "hull.nodes[a].n_here / hull.data.size) - math.log(FACTOR)",
+    "        p += 0.25\n    return math.log(p)\n",
+    "        p += 0.25\n    return math.log(p) - math.log(FACTOR)\n",
     5.0,
 )
 PARENT = Term(
@@ -324,24 +324,24 @@ PARENT = Term(
 TERMS = {
     "smart_split": SPLIT,
     "smart_merge": SPLIT,
-    "gather": Term(
-        "gather",
-        "hull.nodes[p].n_here / hull.data.size)",
-        "hull.nodes[p].n_here / hull.data.size) - math.log(FACTOR)",
+    "insert": Term(
+        "insert",
+        "    log_c = 0.0\n    for k in range(pool.size):",
+        "    log_c = -math.log(FACTOR)\n    for k in range(pool.size):",
         4.0,
     ),
     "regraft": PARENT,
     "refitted_regraft": PARENT,
     "swap": Term(
         "swap",
-        "    return contract.fit_pair(",
-        "    return np.log(FACTOR) * (hull.nodes[a].n_here > 0) + contract.fit_pair(",
+        "    return on.log_tree(",
+        "    return np.log(FACTOR) * (hull.nodes[a].n_here > 0) + on.log_tree(",
         16.0,
     ),
     "singles": Term(
         "singles",
-        "log_p -= math.log1p(",
-        "log_p += math.log(FACTOR) - math.log1p(",
+        "+= log_chain - math.log1p(alpha)",
+        "+= log_chain - math.log1p(alpha) + math.log(FACTOR)",
         4.0,
     ),
 }

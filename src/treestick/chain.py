@@ -148,15 +148,14 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
     """Return how many structural moves of each kind a sweep makes.
 
     With few data there are fewer, because little can change; from some hundreds of data on, there
-    are as many whatever their number, so that structural moves take less than half of a sweep where
-    it takes long. Before the chain has settled, it pays to make more of them. The plan must not
-    depend on the state: moves that are repeated as often as the state likes have another law.
+    are as many whatever their number, so that they take less than half of a sweep where it takes
+    long. Splits come first: from all data at the root to hundreds of nodes it takes as many
+    of them, and they are quick. The plan must not depend on the state: a move that is repeated as
+    often as the state likes leaves another law invariant.
     """
     few = min(2 + n_data // 100, 8)
-    if adapting:
-        few *= 3
     return {
-        "smart_split": few,
+        "smart_split": max(few, min(n_data // 200, 200)) if adapting else few,
         "smart_merge": few,
         "insert": few,
         "regraft": few,

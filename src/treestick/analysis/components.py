@@ -30,6 +30,7 @@ from treestick.tree.table import NULL, NodeTable
 
 NEGLIGIBLE = 1e-9
 MOST_LEVELS = 100
+COMPONENTS_AT_ONCE, DATA_AT_ONCE = 32, 64
 
 
 class Components(NamedTuple):
@@ -88,28 +89,38 @@ def make_components(model: Any, table: NodeTable, theta: Floats, sticks: Sticks)
 
 
 @compiled
-def _weigh(model: Any, data: Any, n: int, components: Components, terms: Floats) -> float:
-    """Write log weight plus log likelihood of each component for datum n; return the largest."""
-    largest = -math.inf
-    for c in range(terms.size):
-        terms[c] = components.log_weight[c] + contract.log_likelihood(
-            model, data, n, components.prepared[c]
-        )
-        largest = max(largest, terms[c])
-    return largest
+def _weigh(
+    model: Any, data: Any, start: int, n_rows: int, components: Components, terms: Floats
+) -> None:
+    """Write log weight plus log likelihood of each component for some data.
+
+    Some components for all these data, then the next: what is prepared stays in the cache.
+    """
+    n_components = components.log_weight.size
+    for first in range(0, n_components, COMPONENTS_AT_ONCE):
+        last = min(first + COMPONENTS_AT_ONCE, n_components)
+        for n in range(n_rows):
+            for c in range(first, last):
+                terms[n, c] = components.log_weight[c] + contract.log_likelihood(
+                    model, data, start + n, components.prepared[c]
+                )
 
 
 @compiled
 def log_densities(model: Any, data: Any, components: Components, start: int, out: Floats) -> None:
     """Write the log density of the data from ``start`` on."""
-    terms = np.empty(components.log_weight.size)
+    terms = np.empty((DATA_AT_ONCE, components.log_weight.size))
     for n in range(out.size):
-        largest = _weigh(model, data, start + n, components, terms)
+        row = n % DATA_AT_ONCE
+        if row == 0:
+            n_rows = min(DATA_AT_ONCE, out.size - n)
+            _weigh(model, data, start + n, n_rows, components, terms)
+        largest = terms[row].max()
         out[n] = largest
         if largest > -math.inf:
             total = 0.0
-            for c in range(terms.size):
-                total += math.exp(terms[c] - largest)
+            for c in range(terms.shape[1]):
+                total += math.exp(terms[row, c] - largest)
             out[n] += math.log(total)
 
 
@@ -121,16 +132,20 @@ def posterior_nodes(
 
     A datum so far away that its likelihood is 0 everywhere belongs to a new node.
     """
-    terms = np.empty(components.log_weight.size)
+    terms = np.empty((DATA_AT_ONCE, components.log_weight.size))
     for n in range(out.shape[0]):
-        largest = _weigh(model, data, start + n, components, terms)
+        row = n % DATA_AT_ONCE
+        if row == 0:
+            n_rows = min(DATA_AT_ONCE, out.shape[0] - n)
+            _weigh(model, data, start + n, n_rows, components, terms)
+        largest = terms[row].max()
         out[n] = 0.0
         if largest == -math.inf:
             out[n, n_nodes] = 1.0
             continue
         total = 0.0
-        for c in range(terms.size):
-            share = math.exp(terms[c] - largest)
+        for c in range(terms.shape[1]):
+            share = math.exp(terms[row, c] - largest)
             out[n, min(c, n_nodes)] += share
             total += share
         out[n] /= total

@@ -52,16 +52,25 @@ def _swap(stream: Stream, model: Any, sticks: Sticks, hull: Hull, b: int) -> boo
     n_children_below = hull.nodes[a].n_children - 1 if with_children else hull.nodes[b].n_children
     if hull.nodes[a].n_here == 0 and n_children_below == 0:
         return False
-    before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), GIVEN)
+    before = _log_p(stream, model, sticks, hull, a, b, GIVEN)
     theta_a, theta_b = hull.theta[a].copy(), hull.theta[b].copy()
     _exchange(hull, a, b, with_children)
-    after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), DRAWN)
+    after = _log_p(stream, model, sticks, hull, a, b, DRAWN)
     if after - before > -exponential(stream):
         return True
     _exchange(hull, a, b, with_children)
     hull.theta[a] = theta_a
     hull.theta[b] = theta_b
     return False
+
+
+@compiled
+def _log_p(
+    stream: Stream, model: Any, sticks: Sticks, hull: Hull, a: int, b: int, is_drawn: np.int64
+) -> float:
+    """Return log p W, with parameters drawn if ``is_drawn``."""
+    rows = np.array([a, b])
+    return on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, rows, is_drawn)
 
 
 @compiled
