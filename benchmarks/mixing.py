@@ -1,6 +1,6 @@
 """Do chains from different starts agree? Bits near a known tree; traces, R-hat and a table.
 
-``run`` makes one chain and stores its traces in a folder; ``table`` compares all chains of a folder.
+``run`` makes one chain and stores its traces in a folder; ``table`` compares chains found there.
 A chain gets a number of seconds of one processor; R-hat is over the second halves.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
-from sweep import N_BITS, simulate
 
+from sweep import N_BITS, simulate
 from treestick import chain
 from treestick.analysis import components
 from treestick.analysis.convergence import disagreements
@@ -163,6 +163,13 @@ def run(arguments: argparse.Namespace) -> None:
     truth, data, test = problem(arguments.seed, arguments.n, arguments.nodes)
     pairs = np.random.default_rng(arguments.seed).integers(arguments.n, size=(N_PAIRS, 2))
     state = STARTS[arguments.start](truth, data, arguments.seed)
+    whole_plan = chain.plan_for
+
+    def plan(n_data: int, adapting: bool) -> dict[str, int]:
+        of_moves = whole_plan(n_data, adapting)
+        return {name: n for name, n in of_moves.items() if name not in arguments.without}
+
+    chain.plan_for = plan
     chain.sweep(make_key(9), state, data, schedule=arguments.schedule)  # compiles
     traces: dict[str, list[Any]] = {}
     kept: list[State] = []
@@ -191,17 +198,13 @@ def run(arguments: argparse.Namespace) -> None:
     traces["ari"] = [adjusted_rand_score(truth.assignments, one.assignments) for one in kept]
     arguments.out.mkdir(parents=True, exist_ok=True)
     name = f"{arguments.moves}-{arguments.n}-{arguments.seed}-{arguments.start}-{arguments.chain}"
-    np.savez_compressed(
-        arguments.out / f"{name}.npz", **{key: np.array(value) for key, value in traces.items()}
-    )
-    for key in ("nodes", "depth", "log joint"):
-        half = np.array(traces[key][number // 2 :])
-        print(f"{name}: {number} sweeps, {key} {half.mean():.2f} sd {half.std():.2f}")
-    for key in ("integrated", "ari", "held out"):
-        half = np.array(traces[key][len(traces[key]) // 2 :])
-        print(f"{name}: {key} {half.mean():.3f} sd {half.std():.3f}")
-    for key in info.structure:
-        print(f"{name}: {key} {np.array(traces[key]).sum(axis=0)}")
+    stored: dict[str, Any] = {what: np.array(value) for what, value in traces.items()}
+    np.savez_compressed(arguments.out / f"{name}.npz", **stored)
+    for what in ("nodes", "depth", "log joint", "integrated", "ari", "held out"):
+        half = np.array(traces[what][len(traces[what]) // 2 :])
+        print(f"{name}: {number} sweeps, {what} {half.mean():.3f} sd {half.std():.3f}")
+    for what in info.structure:
+        print(f"{name}: {what} {np.array(traces[what]).sum(axis=0)}")
 
 
 def table(arguments: argparse.Namespace) -> None:
@@ -243,6 +246,7 @@ def _rhat(traces: Any) -> float:
 
 
 def main() -> None:
+    """Parse and call."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("run", help=run.__doc__)
@@ -253,6 +257,7 @@ def main() -> None:
     one.add_argument("--chain", type=int, default=0)
     one.add_argument("--start", choices=STARTS, default="cold")
     one.add_argument("--schedule", choices=chain.SCHEDULES, default="default")
+    one.add_argument("--without", nargs="+", default=[], help="structural moves to leave out")
     one.add_argument("--moves", default="default", help="a name for the set of moves")
     one.add_argument("--seconds", type=float, default=300.0)
     one.add_argument("--adapting", type=int, default=60)
