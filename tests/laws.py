@@ -5,7 +5,7 @@ program fails it with fresh seeds. The true rate is higher, because approximatio
 far out. For a chi-square test with two cells, one expecting 100, it is 2.9e-6 (exact binomial
 tails); with more cells, simulated rates at 1e-5 were 1.1 to 1.5 times nominal. For means of
 skewed draws it is not known so far out: of 6,000 means of Gamma(0.01), 2 had |z| > 4, where 0.4
-are expected. At five times nominal, the suite's fewer than eighteen hundred comparisons would fail
+are expected. At five times nominal, the suite's fewer than two thousand comparisons would fail
 by chance less than once in a hundred sets of seeds. Seeds are fixed, so what passes once passes
 always; the rate says how much a failure means after a change.
 """

@@ -90,7 +90,8 @@ def draw_given_bit(stream: Stream, mean: float, variance: float, bit: bool) -> f
 
     By rejection. Towards the bit, p(t) ~ N(t; mean, variance) / (1 + e**-t), which is below the
     normal density; it is also N(t; mean + variance, variance) / (1 + e**t) times a constant. The
-    one fits where the bit is likely, the other where it is not; a third or more are accepted.
+    one fits where the bit is likely, the other where it is not. At worst, where both fit as badly,
+    a third are accepted at a variance of 2, a tenth at 9, a hundredth at 25, 5e-5 at 64.
     """
     sign = 1.0 if bit else -1.0
     spread = math.sqrt(variance)

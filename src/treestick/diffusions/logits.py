@@ -90,7 +90,9 @@ def fit_group(stream: Stream, model: Any, group: Any, is_drawn: np.int64) -> flo
     below say of a logit is taken as a normal law
     (:func:`~treestick.diffusions.logit_trees.pass_up`), so that the logit given its parent is again
     a :class:`~treestick.diffusions.logistic.Logit`, which has a proposal. Over 256 dimensions, the
-    weight has a standard deviation of 0.06 for one node, and of 0.1 to 0.25 for two to eight.
+    weight has a standard deviation of 0.06 for one node, and of 0.1 to 0.3 for two to eight, if the
+    topmost has data or children outside. If a root with a variance of 3 has neither, or only one
+    datum, it is 0.5 to 2.
     """
     n_nodes, n_dimensions = group.theta.shape
     mean, precision = np.zeros((n_nodes, n_dimensions)), np.zeros((n_nodes, n_dimensions))
