@@ -85,13 +85,24 @@ def law_given_bit(mean: float, variance: float, bit: int) -> tuple[Floats, Float
 
 
 @pytest.mark.parametrize("bit", [0, 1])
-@pytest.mark.parametrize("variance", [0.01, 1.0, 9.0])
+@pytest.mark.parametrize("variance", [0.01, 1.0, 9.0, 400.0])
 @pytest.mark.parametrize("mean", [-300.0, -4.6, -0.4, 1.0, 40.0])
 def test_a_logit_is_drawn_given_a_bit(mean: float, variance: float, bit: int) -> None:
     """Likely and unlikely bits, and means on both sides of where the proposal changes."""
     stream = open_stream(make_key(1))
     draws = np.array([draw_given_bit(stream, mean, variance, bit == 1) for _ in range(10_000)])
     assert p_of_density(draws, *law_given_bit(mean, variance, bit)) > ALARM
+
+
+@pytest.mark.parametrize("variance", [64.0, 400.0, 1e4])
+def test_a_logit_is_drawn_where_both_sides_are_far(variance: float) -> None:
+    """Where neither normal law alone fits; rejection from one of them would not end."""
+    stream = open_stream(make_key(1))
+    mean = -0.5 * variance
+    draws = np.array([draw_given_bit(stream, mean, variance, True) for _ in range(10_000)])
+    grid = np.linspace(-40.0, 40.0, 200_001)
+    log_density = stats.norm.logpdf(grid, mean, math.sqrt(variance)) + log_expit(grid)
+    assert p_of_density(draws, grid, log_density) > ALARM
 
 
 def test_a_logit_shifted_by_a_tenth_is_found_out() -> None:

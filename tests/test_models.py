@@ -216,14 +216,14 @@ def test_bernoulli_below_the_tree_is_an_integral(spread: float, levels: int) -> 
 
 
 @pytest.mark.parametrize(
-    "spread", [1e-4, 0.05, 0.5, 0.8, 0.801, 1.25, 1.251, 2.0, 2.001, 5.0, 30.0, 100.0]
+    "spread", [1e-4, 0.05, 0.5, 0.6, 0.601, 1.25, 1.251, 2.0, 2.001, 5.0, 30.0, 100.0]
 )
 def test_an_expected_logistic_is_as_near_as_it_says(spread: float) -> None:
     """Relative to either outcome; at the ends of all rules, where they are worst."""
     mean = np.concatenate([np.linspace(-30.0, 30.0, 41), [-0.5, 0.5]])
     one, zero = log_expected_logistic(mean, np.full(mean.size, spread))
     found = np.log([bernoulli._expected_logistic(m, spread) for m in mean])
-    np.testing.assert_allclose(found, np.stack([one, zero], axis=1), rtol=0.0, atol=6e-7)
+    np.testing.assert_allclose(found, np.stack([one, zero], axis=1), rtol=0.0, atol=1e-7)
 
 
 # -- Gaussian parameters ---------------------------------------------------------------------------

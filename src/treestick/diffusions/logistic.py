@@ -35,7 +35,7 @@ from treestick.diffusions.loglinear import (
     make_curve,
     make_polygon,
 )
-from treestick.random import Stream, normal, uniform
+from treestick.random import Stream, exponential, normal, uniform
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,6 +54,7 @@ _MOST_LEAN = 1.5
 _NEAR = 0.3
 """Newton's steps to a mode end with one shorter than this, in standard deviations."""
 _MOST_STEPS = 200
+_LARGE = 4.0
 
 
 @compiled
@@ -89,18 +90,57 @@ def draw_given_bit(stream: Stream, mean: float, variance: float, bit: bool) -> f
     """Draw a logit from N(mean, variance) times the probability of one bit, exactly.
 
     By rejection. Towards the bit, p(t) ~ N(t; mean, variance) / (1 + e**-t), which is below the
-    normal density; it is also N(t; mean + variance, variance) / (1 + e**t) times a constant. The
-    one fits where the bit is likely, the other where it is not. At worst, where both fit as badly,
-    a third are accepted at a variance of 2, a tenth at 9, a hundredth at 25, 5e-5 at 64.
+    normal density; it is also N(t; mean + variance, variance) / (1 + e**t) times e**(mean +
+    variance / 2). The one fits where the bit is likely, the other where it is not; a fifth or more
+    are accepted. Where the variance is large, both are needed: the second below 0, the first above,
+    each in proportion to its mass there, and half or more are accepted.
     """
     sign = 1.0 if bit else -1.0
+    mean *= sign
     spread = math.sqrt(variance)
-    is_unlikely = sign * mean < -0.5 * variance
-    centre = sign * mean + variance if is_unlikely else sign * mean
+    if variance <= _LARGE:
+        is_unlikely = mean < -0.5 * variance
+        centre = mean + variance if is_unlikely else mean
+        while True:
+            t = centre + spread * normal(stream)
+            if uniform(stream) < logistic(-t if is_unlikely else t):
+                return sign * t
+    low, high = (mean + variance) / spread, -mean / spread
+    odds = _log_tail(high) - mean - 0.5 * variance - _log_tail(low)
+    share = 1.0 / (1.0 + math.exp(min(odds, 700.0)))
     while True:
-        t = centre + spread * normal(stream)
-        if uniform(stream) < logistic(-t if is_unlikely else t):
+        if uniform(stream) < share:
+            t = mean + variance - spread * _draw_tail(stream, low)
+        else:
+            t = mean + spread * _draw_tail(stream, high)
+        if uniform(stream) < logistic(abs(t)):
             return sign * t
+
+
+@compiled
+def _log_tail(z: float) -> float:
+    """Return the log probability that a standard normal number is above z, to eight digits."""
+    if z < 20.0:
+        return math.log(0.5 * math.erfc(z * math.sqrt(0.5)))
+    square = 1.0 / (z * z)
+    series = 1.0 - square * (1.0 - square * (3.0 - square * (15.0 - 105.0 * square)))
+    return -0.5 * z * z - math.log(z * math.sqrt(2.0 * math.pi)) + math.log(series)
+
+
+@compiled
+def _draw_tail(stream: Stream, z: float) -> float:
+    """Draw a standard normal number above z, in the far tail by rejection from an exponential."""
+    if z < 0.5:
+        while True:
+            draw = normal(stream)
+            if draw > z:
+                return draw
+    rate = 0.5 * (z + math.sqrt(z * z + 4.0))
+    while True:
+        draw = z + exponential(stream) / rate
+        away = draw - rate
+        if exponential(stream) > 0.5 * away * away:
+            return draw
 
 
 @compiled

@@ -57,7 +57,7 @@ FIRST_STEP, SHORTEST_STEP, LONGEST_STEP = 0.12, 0.005, 0.25
 """Where ``step`` starts, and its limits. The leapfrog is unstable beyond 2; 25 steps of 1/8 are
 half a turn."""
 
-_RULES = ((0.8, 1.0), (1.25, 0.7), (2.0, 0.42))
+_RULES = ((0.6, 1.0), (1.25, 0.7), (2.0, 0.42))
 """Trapezoid rules for a normal law: up to which spread, and the step this takes."""
 _FAR = 8.0
 _SPREADS = np.array([spread for spread, _ in _RULES])
@@ -182,8 +182,7 @@ def _expected_logistic(mean: float, spread: float) -> tuple[float, float]:
     By the trapezoid rule, which converges geometrically for both laws. Up to a spread of 2 it runs
     over t, where e**-t is a power of one number; beyond, where the logistic is steep on the scale
     of t, it is P(t > l) for l of the logistic law, and runs over l, with normal tails. Errors are
-    below 6e-7, relative to the smaller of the two, as long as |mean| < 30: largest at a spread of
-    0.8, and below 1e-7 up to 0.6 and beyond 0.8.
+    below 1e-7, relative to the smaller of the two, as long as |mean| < 30.
     """
     one, zero = 0.0, 0.0
     if spread <= _SPREADS[-1]:
