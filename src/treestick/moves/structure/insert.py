@@ -59,7 +59,7 @@ SEED_GROUP = 8
 """Data that join an anchor first."""
 LEAST = 1e-5
 """No datum is less likely than this to go to B, or to stay."""
-LEAST_CHILD = 0.02
+LEAST_CHILD = 0.005
 """No child is less likely than this to be adopted, or to stay."""
 MOST_FITTED = 16
 
@@ -321,8 +321,8 @@ def _send_children(
 ) -> float:
     """Choose new ``parents`` of the children of B, if ``is_drawn``; return the log probability.
 
-    One half is shared evenly by all that rule 3 knows, the other half goes by the root of T. The
-    choices are independent; return -inf if they break the rule.
+    One third is for P, one third is shared evenly by all that rule 3 knows, and one third goes by
+    the root of T. The choices are independent; return -inf if they break the rule.
     """
     p = hull.nodes[b].parent
     targets = np.empty(hull.nodes[p].n_children + hull.nodes[b].n_children, dtype=np.int64)
@@ -353,7 +353,9 @@ def _send_children(
         for j in range(n):
             if targets[j] == children[k]:
                 continue
-            share = 0.5 / (n - 1.0) + 0.5 * math.exp(log_t[j] - largest) / total
+            share = (1.0 / (n - 1.0) + math.exp(log_t[j] - largest) / total) / 3.0
+            if j == 0:
+                share += 1.0 / 3.0
             dart -= share
             if is_drawn and (dart + share >= 0.0):
                 parents[k] = targets[j]
@@ -415,9 +417,9 @@ def _lead(
 ) -> float:
     """Let an anchor lead; return the log probability of what B takes, drawn if ``is_drawn``.
 
-    The anchor is a datum, or one or two children. Parameters of B are estimated from it, then, some
-    times, from data and children that like them better than their own node's; those of the nodes
-    that lose data by this are estimated again, too.
+    The anchor is a datum, or one or two children, large ones more often. Parameters of B are
+    estimated from it, then, some times, from data and children that like them better than their own
+    node's; those of the nodes that lose data by this are estimated again, too.
     """
     width, prepared_width, statistics_width = contract.widths(model)
     n_around = around.size
@@ -449,7 +451,7 @@ def _lead(
     else:
         n_below = 1 + int(uniform(stream) * 2.0)
         for k in range(n_below):
-            below[k] = theta[1 + int(uniform(stream) * (n_around - 1))]
+            below[k] = theta[_choose_anchor(stream, hull, around)]
     liking = np.empty(launched.size)
     for step in range(N_LAUNCH_STEPS + 1):
         contract.estimate(
@@ -519,6 +521,22 @@ def _lead(
             adopts[j] = uniform(stream) < q
         log_c += math.log(q if adopts[j] else 1.0 - q)
     return log_c
+
+
+@compiled
+def _choose_anchor(stream: Stream, hull: Hull, around: Integers) -> int:
+    """Choose a child of P or of one of these: any, or by the number of data at and below it."""
+    if uniform(stream) < 0.5:
+        return 1 + int(uniform(stream) * (around.size - 1))
+    total = 0
+    for j in range(1, around.size):
+        total += hull.nodes[around[j]].n_here + hull.nodes[around[j]].n_below
+    left = int(uniform(stream) * total)
+    for j in range(1, around.size):
+        left -= hull.nodes[around[j]].n_here + hull.nodes[around[j]].n_below
+        if left < 0:
+            return j
+    return around.size - 1  # never
 
 
 @compiled
