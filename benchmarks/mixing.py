@@ -26,8 +26,6 @@ from treestick.random import make_key
 from treestick.tree.table import add_child, make_table, next_ordinal
 
 N_PAIRS = 200
-N_INTEGRATED = 40
-"""States of a chain whose parameters are integrated out."""
 N_TEST = 1000
 ONE = np.ones(N_BITS)
 MODEL = Bernoulli(0.5 * ONE, 0.01 * ONE, ONE, 0.0 * ONE, 3.0 * ONE, FIRST_STEP)
@@ -181,7 +179,7 @@ def run(arguments: argparse.Namespace) -> None:
         adapting = number <= arguments.adapting
         state, info = chain.sweep(key, state, data, schedule=arguments.schedule, adapting=adapting)
         spent += time.process_time() - began
-        if spent >= arguments.seconds * (len(kept) + 1) / (2 * N_INTEGRATED):
+        if spent >= arguments.seconds * (len(kept) + 1) / arguments.looks:
             kept.append(state)
         found = {
             "seconds": spent,
@@ -194,7 +192,7 @@ def run(arguments: argparse.Namespace) -> None:
         for name, value in found.items():
             traces.setdefault(name, []).append(value)
     traces["integrated"] = [log_marginal(one) for one in kept]
-    traces["held out"] = [held_out(one, test) for one in kept[::8]]
+    traces["held out"] = [held_out(one, test) for one in kept]
     traces["ari"] = [adjusted_rand_score(truth.assignments, one.assignments) for one in kept]
     arguments.out.mkdir(parents=True, exist_ok=True)
     name = f"{arguments.moves}-{arguments.n}-{arguments.seed}-{arguments.start}-{arguments.chain}"
@@ -222,7 +220,9 @@ def table(arguments: argparse.Namespace) -> None:
         row = []
         for key in ("nodes", "depth", "log joint"):
             row.append(_rhat(np.array([_thin(one[key], length) for one in chains])))
-        row.append(_rhat(np.array([one["integrated"][N_INTEGRATED:] for one in chains])))
+        row.append(
+            _rhat(np.array([one["integrated"][len(one["integrated"]) // 2 :] for one in chains]))
+        )
         agreed = 0
         of_pairs = np.array([_thin(one["relations"], length) for one in chains])
         for k in range(N_PAIRS):
@@ -231,6 +231,27 @@ def table(arguments: argparse.Namespace) -> None:
         starts = " ".join(path.stem.rsplit("-", 4)[3] for path in paths)
         cells = " | ".join(f"{value:.2f}" for value in row)
         print(f"| {' | '.join(group)} | {starts} | {cells} | {100 * agreed / N_PAIRS:.0f} % |")
+
+
+def reach(arguments: argparse.Namespace) -> None:
+    """Print where chains from a cold start end, beside those that start at the truth."""
+    print("| seed | | held out | ARI | log joint, parameters integrated out |")
+    print("|---|---|---|---|---|")
+    for path in sorted(arguments.out.glob("*-cold-0.npz")):
+        for start in ("cold", "truth"):
+            found = np.load(path.with_name(path.name.replace("-cold-", f"-{start}-")))
+            n = len(found["integrated"])
+            # Of the cold one the end, of the other the whole second half.
+            last = {
+                what: found[what][-max(n // 8, 1) :] if start == "cold" else found[what][n // 2 :]
+                for what in ("held out", "ari", "integrated")
+            }
+            joint = last["integrated"]
+            spread = f"{joint.mean():.0f} ({joint.min():.0f} to {joint.max():.0f})"
+            print(
+                f"| {path.stem.split('-')[-3]} | {start} | {last['held out'].mean():.3f} "
+                f"| {last['ari'].mean():.3f} | {spread} |"
+            )
 
 
 def _thin(trace: Any, length: int) -> Any:
@@ -260,12 +281,18 @@ def main() -> None:
     one.add_argument("--without", nargs="+", default=[], help="structural moves to leave out")
     one.add_argument("--moves", default="default", help="a name for the set of moves")
     one.add_argument("--seconds", type=float, default=300.0)
+    one.add_argument(
+        "--looks", type=int, default=80, help="states of which costly things are computed"
+    )
     one.add_argument("--adapting", type=int, default=60)
     one.set_defaults(work=run)
     both = commands.add_parser("table", help=table.__doc__)
     both.add_argument("--out", type=Path, required=True)
     both.add_argument("--starts", nargs="+", default=["truth", "cold", "fragments"])
     both.set_defaults(work=table)
+    ends = commands.add_parser("reach", help=reach.__doc__)
+    ends.add_argument("--out", type=Path, required=True)
+    ends.set_defaults(work=reach)
     arguments = parser.parse_args()
     arguments.work(arguments)
 

@@ -149,19 +149,20 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
 
     With few data there are fewer, because little can change; from some hundreds of data on, there
     are as many whatever their number, so that they take less than half of a sweep where it takes
-    long. Splits come first: from all data at the root to hundreds of nodes it takes as many
-    of them, and they are quick. The plan must not depend on the state: a move that is repeated as
-    often as the state likes leaves another law invariant.
+    long. While burning in there are more births: from all data at the root to hundreds of nodes it
+    takes as many splits. The plan must not depend on the state: a move that is repeated as often as
+    the state likes leaves another law invariant.
     """
     few = min(2 + n_data // 100, 8)
+    more = 3 * few if adapting else few
     return {
-        "smart_split": max(few, min(n_data // 200, 200)) if adapting else few,
+        "smart_split": max(more, min(n_data // 200, 200)) if adapting else few,
         "smart_merge": few,
-        "insert": few,
+        "insert": more,
         "regraft": few,
         "refitted_regraft": few // 2,
         "swap": few // 2,
-        "singles": min(max(n_data // 2, 10), 500),
+        "singles": min(max(n_data // 2, 10), 100 if adapting else 500),
     }
 
 
