@@ -31,7 +31,7 @@ from sklearn.model_selection import RepeatedKFold
 
 from treestick import BernoulliTree, GaussianTree, Tree
 from treestick.analysis.components import log_densities, make_components
-from treestick.chain import first_state, sweep
+from treestick.chain import sweep
 from treestick.estimators.vectors import check_variances
 from treestick.inputs import check_hyperparameter
 from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
@@ -39,6 +39,7 @@ from treestick.moves.assignments import Slots
 from treestick.moves.state import State, Sticks
 from treestick.prior import draw_urn
 from treestick.random import make_key
+from treestick.start import check_start, first_state
 
 Floats = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
@@ -396,7 +397,7 @@ def cold_start(data: Bits, n_dimensions: int, seed: int) -> State:
         np.full(n_dimensions, chosen["root_variance"]),
         FIRST_STEP,
     )
-    return first_state(make_key(seed), model, sticks, data, len(data.packed))
+    return first_state(make_key(seed), model, sticks, data, check_start("root", len(data.packed)))
 
 
 def compile_all(X: Bytes) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.cluster.hierarchy import linkage
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from sweep import N_BITS, simulate
@@ -20,11 +22,13 @@ from treestick.analysis.convergence import disagreements
 from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
 from treestick.moves.prune import move_prune
 from treestick.moves.state import State, Sticks
+from treestick.moves.structure.plan import MOVES
 from treestick.moves.tasks import make_tasks, sum_statistics
 from treestick.prior.density import log_partition
 from treestick.random import make_key
-from treestick.tree.table import add_child, make_table, next_ordinal
+from treestick.start import Start, check_start, first_state
 
+COMPARED = ("nodes", "depth", "log joint")
 N_PAIRS = 200
 N_TEST = 1000
 ONE = np.ones(N_BITS)
@@ -60,35 +64,61 @@ def start_at_truth(truth: State, data: Bits, seed: int) -> State:
 
 def start_cold(truth: State, data: Bits, seed: int) -> State:
     """Return all data at the root."""
-    return chain.first_state(make_key(seed), MODEL, STICKS, data, truth.assignments.size)
+    return _start(check_start("root", truth.assignments.size), data, seed)
+
+
+def _start(start: Start, data: Bits, seed: int) -> State:
+    return first_state(make_key(seed), MODEL, STICKS, data, start)
 
 
 def start_in_fragments(truth: State, data: Bits, seed: int) -> State:
     """Return 60 children of the root, with data thrown at them."""
-    rng = np.random.default_rng(seed)
-    table = make_table(61)
-    for k in range(1, 61):
-        table, _ = add_child(table, 0, k - 1)
-        table.entity[k] = k
-    root = start_cold(truth, data, seed).theta
-    theta = np.concatenate([root, root + 0.5 * rng.normal(size=(60, N_BITS))])
-    where = rng.integers(1, 61, size=truth.assignments.size)
-    return _summed(State(table, where, theta, np.empty((0, 0)), MODEL, STICKS), data)
+    labels = np.random.default_rng(seed).integers(60, size=truth.assignments.size)
+    return _start(check_start(labels, labels.size), data, seed)
+
+
+def _unpacked(data: Bits) -> Any:
+    return np.unpackbits(data.packed, axis=1, bitorder="little", count=N_BITS).astype(np.float64)
+
+
+def start_at_clusters(truth: State, data: Bits, seed: int) -> State:
+    """Return 40 children of the root, found by k-means."""
+    labels = KMeans(40, n_init=3, random_state=seed).fit_predict(_unpacked(data))
+    return _start(check_start(labels, labels.size), data, seed)
+
+
+def start_at_ward(truth: State, data: Bits, seed: int) -> State:
+    """Return the upper 79 nodes of Ward's tree, data at its 40 leaves."""
+    X = _unpacked(data)
+    merges = linkage(X, "ward")[:, :2].astype(np.int64)
+    n_data, n_merges = len(X), len(merges)
+    tree = [[n_data + n_merges - 1, -1]]  # names of nodes as in merges, with the rows of parents
+    leaves = [0]
+    while len(leaves) < 40:  # the last merge that is a leaf still is undone
+        row = max(leaves, key=lambda row: tree[row][0])
+        leaves.remove(row)
+        for name in merges[tree[row][0] - n_data]:
+            leaves.append(len(tree))
+            tree.append([int(name), row])
+    where = np.empty(n_data + n_merges, dtype=np.int64)
+    for row in leaves:
+        where[tree[row][0]] = row
+        waiting = [tree[row][0]]
+        while waiting:
+            name = waiting.pop()
+            where[name] = row
+            if name >= n_data:
+                waiting.extend(merges[name - n_data])
+    return _start(Start(np.array([row for _, row in tree]), where[:n_data]), data, seed)
 
 
 def start_cut(truth: State, data: Bits, seed: int) -> State:
     """Return the truth with each node cut in two at random: a second one becomes its sibling."""
-    rng = np.random.default_rng(seed)
     n_nodes = truth.n_nodes
-    table = make_table(2 * n_nodes)
-    for node in range(1, 2 * n_nodes):
-        of = node % n_nodes
-        parent = int(truth.table.parent[of]) if of else 0
-        table, _ = add_child(table, parent, next_ordinal(table, parent))
-        table.entity[node] = node
-    where = truth.assignments + n_nodes * (rng.random(truth.assignments.size) < 0.5)
-    theta = np.concatenate([truth.theta, truth.theta])
-    return _summed(State(table, where, theta, np.empty((0, 0)), MODEL, STICKS), data)
+    parent = truth.table.parent[:n_nodes]
+    is_cut = np.random.default_rng(seed).random(truth.assignments.size) < 0.5
+    both = np.concatenate([parent, np.maximum(parent, 0)])
+    return _start(Start(both, truth.assignments + n_nodes * is_cut), data, seed)
 
 
 STARTS: dict[str, Callable[[State, Bits, int], State]] = {
@@ -96,6 +126,8 @@ STARTS: dict[str, Callable[[State, Bits, int], State]] = {
     "cold": start_cold,
     "fragments": start_in_fragments,
     "cut": start_cut,
+    "clusters": start_at_clusters,
+    "ward": start_at_ward,
 }
 
 
@@ -212,13 +244,15 @@ def table(arguments: argparse.Namespace) -> None:
         moves, n, seed, start, _ = path.stem.rsplit("-", 4)
         if start in arguments.starts:
             groups.setdefault((moves, n, seed), []).append(path)
-    print("| moves | N | seed | starts | nodes | depth | log joint | integrated | pairs |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("R-hat, and effective draws per second of one processor in a chain:\n")
+    print("| moves | N | seed | starts | nodes | depth | log joint | integrated | pairs |", end="")
+    print(" nodes, per second | depth | log joint |")
+    print(12 * "|---" + "|")
     for group, paths in groups.items():
         chains = [np.load(path) for path in paths]
         length = min(len(one["nodes"]) for one in chains) // 2
         row = []
-        for key in ("nodes", "depth", "log joint"):
+        for key in COMPARED:
             row.append(_rhat(np.array([_thin(one[key], length) for one in chains])))
         row.append(
             _rhat(np.array([one["integrated"][len(one["integrated"]) // 2 :] for one in chains]))
@@ -230,7 +264,31 @@ def table(arguments: argparse.Namespace) -> None:
             agreed += not disagreements(traces)
         starts = " ".join(path.stem.rsplit("-", 4)[3] for path in paths)
         cells = " | ".join(f"{value:.2f}" for value in row)
-        print(f"| {' | '.join(group)} | {starts} | {cells} | {100 * agreed / N_PAIRS:.0f} % |")
+        cells += f" | {100 * agreed / N_PAIRS:.0f} % | "
+        cells += " | ".join(f"{_ess_per_second(chains, key):.2g}" for key in COMPARED)
+        print(f"| {' | '.join(group)} | {starts} | {cells} |")
+    print("\nAccepted, of what was proposed:\n")
+    for group, paths in groups.items():
+        chains = [np.load(path) for path in paths]
+        shares = []
+        for name in MOVES:
+            if name in chains[0]:
+                counts = np.sum([one[name].sum(axis=0) for one in chains], axis=0)
+                shares.append(f"{name} {100 * counts[1:].sum() / counts[0]:.2g} %")
+        print(f"- {', '.join(group)}: {', '.join(shares)}")
+
+
+def _ess_per_second(chains: list[Any], key: str) -> float:
+    """Return effective draws of a scalar in second halves, per second, mean over chains."""
+    from arviz_stats.base.array import array_stats
+
+    rates = []
+    for one in chains:
+        half = len(one[key]) // 2
+        draws = one[key][None, half:]
+        ess = array_stats.ess(draws, chain_axis=0, draw_axis=1, method="bulk")  # type: ignore[no-untyped-call]
+        rates.append(float(ess) / (one["seconds"][-1] - one["seconds"][half]))
+    return float(np.mean(rates))
 
 
 def reach(arguments: argparse.Namespace) -> None:
@@ -288,7 +346,7 @@ def main() -> None:
     one.set_defaults(work=run)
     both = commands.add_parser("table", help=table.__doc__)
     both.add_argument("--out", type=Path, required=True)
-    both.add_argument("--starts", nargs="+", default=["truth", "cold", "fragments"])
+    both.add_argument("--starts", nargs="+", default=["truth", "cold", "fragments"], choices=STARTS)
     both.set_defaults(work=table)
     ends = commands.add_parser("reach", help=reach.__doc__)
     ends.add_argument("--out", type=Path, required=True)

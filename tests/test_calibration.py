@@ -22,11 +22,12 @@ from joint import (
     draw_sticks_parameters,
 )
 from laws import ALARM, p_law
-from treestick.chain import first_state, run_chain, scores
+from treestick.chain import run_chain, scores
 from treestick.models.bernoulli import FIRST_STEP, Bernoulli
 from treestick.models.gaussian import Gaussian
 from treestick.moves.state import State
 from treestick.random import make_key
+from treestick.start import check_start, first_state
 
 ORACLES: dict[str, Oracle] = {
     "gaussian": GaussianOracle(n_dimensions=3),
@@ -74,7 +75,7 @@ def cold_start(rng: Rng, oracle: Oracle, seed: int, number: int, data: Any) -> S
     if isinstance(model, Bernoulli):
         model = model._replace(step=FIRST_STEP)
     sticks = draw_sticks_parameters(rng)
-    return first_state(make_key(seed, number), model, sticks, data, N_DATA)
+    return first_state(make_key(seed, number), model, sticks, data, check_start("root", N_DATA))
 
 
 def ranks(

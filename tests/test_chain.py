@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from treestick import chain as chains
-from treestick.chain import SCHEDULES, Swept, first_state, run_chain, scores
+from treestick.chain import SCHEDULES, Swept, run_chain, scores
 from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
 from treestick.moves import assignments, tasks
 from treestick.moves.state import State, Sticks
 from treestick.random import make_key
+from treestick.start import check_start, first_state
 from treestick.tree import Tree
 from treestick.tree.table import check
 
@@ -43,7 +44,7 @@ def bernoulli(n: int, d: int) -> tuple[Bernoulli, Bits]:
 
 def run(model: Any, data: Any, n_sweeps: int, schedule: str = "default", **how: Any) -> list[Swept]:
     n_data = data[0].shape[0]
-    state = first_state(make_key(7, 3), model, STICKS, data, n_data)
+    state = first_state(make_key(7, 3), model, STICKS, data, check_start("root", n_data))
     chain = run_chain(7, 3, state, data, n_sweeps // 2, schedule=schedule, **how)
     return list(itertools.islice(chain, n_sweeps))
 
@@ -114,7 +115,7 @@ def test_a_chain_goes_on_as_if_it_had_never_stopped(schedule: str) -> None:
 
 def test_chains_and_seeds_differ() -> None:
     model, data = gaussian(60, 2)
-    state = first_state(make_key(7, 3), model, STICKS, data, 60)
+    state = first_state(make_key(7, 3), model, STICKS, data, check_start("root", 60))
     ends = []
     for seed, chain in ((7, 3), (7, 4), (8, 3)):
         swept = next(itertools.islice(run_chain(seed, chain, state, data, 0), 5, None))
@@ -136,7 +137,7 @@ def test_chains_and_seeds_differ() -> None:
 def test_extreme_priors_end(extreme: Sticks, schedule: str) -> None:
     """No limit on depth or width, and yet every sweep ends, with a table in order."""
     model, data = gaussian(40, 2)
-    state = first_state(make_key(1), model, extreme, data, 40)
+    state = first_state(make_key(1), model, extreme, data, check_start("root", 40))
     for swept in itertools.islice(run_chain(1, 0, state, data, 0, schedule=schedule), 15):
         check(swept.state.table)
         assert np.isfinite(swept.scores.joint)

@@ -17,11 +17,12 @@ from exact import Setting, enumerate_posterior
 from laws import ALARM
 from test_prior_probability import partition_name
 from treestick import Tree
-from treestick.chain import first_state, run_chain
+from treestick.chain import run_chain
 from treestick.models.gaussian import Reals
 from treestick.moves.state import State
 from treestick.moves.structure.plan import MOVES, move_structure
 from treestick.random import make_key
+from treestick.start import check_start, first_state
 
 SETTING = Setting(
     x=np.array([[-1.1, 0.3], [-0.7, 0.6], [1.2, 0.2], [0.9, -1.5]]),
@@ -93,7 +94,9 @@ CHAINS = {
 def test_chain_agrees_with_exact_enumeration(moves: str) -> None:
     """Means over batches against the exact probability by Student's test, 27 comparisons."""
     data = Reals(SETTING.x)
-    start = first_state(make_key(5), SETTING.model(), SETTING.sticks(), data, 4)
+    start = first_state(
+        make_key(5), SETTING.model(), SETTING.sticks(), data, check_start("root", 4)
+    )
     seen: dict[tuple[object, ...], dict[str, float]] = {}
     draws = []
     chain = CHAINS[moves](start, data)

@@ -22,11 +22,12 @@ import pytest
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import laws
 from treestick import Tree, Uniform
-from treestick.analysis.convergence import disagreements
+from treestick.analysis.convergence import disagreements, effective_draws
 from treestick.engine.progress import Progress
 from treestick.engine.threads import run_chains
 from treestick.estimators import BernoulliTree, GaussianTree, base
@@ -266,6 +267,51 @@ def test_idata(kind: type[Estimator]) -> None:
     assert posterior.attrs["sweep_of_first_draw"] == 6
 
 
+def test_how_well_chains_mix_is_in_idata() -> None:
+    model = make(GaussianTree, n_chains=2, n_draws=40, burn_in=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(make_data(GaussianTree))
+    posterior, statistics = model.idata_["posterior"], model.idata_["sample_stats"]
+    sizes, visits = posterior["n_nodes"].values, statistics["visits"]
+    assert visits.sum("size").values.tolist() == [40, 40]
+    for chain, size in product([0, 1], visits["size"].values):
+        assert visits.sel(chain=chain, size=size) == np.count_nonzero(sizes[chain] == size)
+    seconds = statistics["seconds"].values
+    assert np.all(np.diff(seconds, axis=1) > 0.0)
+    longest = np.ptp(seconds, axis=1).max()
+    for name in ("n_nodes", "lp"):
+        trace = posterior[name] if name == "n_nodes" else statistics[name]
+        found = float(statistics["ess_per_second"].sel(scalar=name)) * longest
+        assert found == pytest.approx(effective_draws(trace.values))
+        assert 1.0 < found < 500.0
+    assert {"smart_split_accepted", "insert_accepted", "singles_accepted"} < set(statistics)
+
+
+def test_effective_draws() -> None:
+    rng = np.random.default_rng(0)
+    independent = rng.normal(size=(2, 1000))
+    assert 1500.0 < effective_draws(independent) < 2500.0
+    assert effective_draws(np.cumsum(independent, axis=1)) < 50.0
+    assert np.isnan(effective_draws(np.zeros((2, 1000))))
+    assert np.isnan(effective_draws(independent[:, :3]))
+
+
+# -- where chains begin ----------------------------------------------------------------------------
+
+
+@BOTH
+def test_chains_begin_where_they_are_told(kind: type[Estimator]) -> None:
+    """A sweep of the paper's moves finds no clusters, and leaves those alone that are there."""
+    X, groups = make_data(kind, n=200, n_features=12), np.arange(200) % 2
+    soon = {"burn_in": 0, "n_draws": 1, "schedule": "paper"}
+    assert adjusted_rand_score(groups, make(kind, **soon).fit_predict(X)) < 0.3
+    for init in (groups, Tree([-1, 0, 0, 1], assignments=2 + groups)):
+        model = make(kind, init=init, **soon)
+        assert adjusted_rand_score(groups, model.fit_predict(X)) > 0.6
+        assert model.init is init
+
+
 @BOTH
 def test_idata_agrees_with_the_draws(kind: type[Estimator]) -> None:
     model = make(kind, n_chains=2).fit(make_data(kind))
@@ -456,8 +502,9 @@ def test_odd_data(kind: type[Estimator], X: Floats) -> None:
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert np.isfinite(model.sample(20, random_state=0)).all()
     for group in ("posterior", "sample_stats"):
-        for values in model.idata_[group].data_vars.values():
-            assert np.isfinite(values).all()
+        for name, values in model.idata_[group].data_vars.items():
+            # What never changes has no effective draws.
+            assert name == "ess_per_second" or np.isfinite(values).all()
     for draw in model.draws_:
         assert all(np.isfinite(values).all() for values in draw.node_params.values())
 
@@ -579,6 +626,12 @@ BAD_FOR_BOTH = [
     bad("n_chains", 0, "n_chains=0 is not a whole number"),
     bad("n_jobs", 0, "n_jobs=0 is not a number of threads"),
     bad("n_jobs", "2", "n_jobs='2' is not a whole number"),
+    bad("init", "ward", "init='ward' is not 'root', an array of labels or a Tree"),
+    bad("init", [0, 1], "init: labels has 2 data, but X has 40 rows"),
+    bad("init", [0.5] * 40, "init=.* is not 'root', a Tree or a one-dimensional array of whole"),
+    bad("init", [[0, 1]], "init=.* is not 'root', a Tree or a one-dimensional array of whole"),
+    bad("init", None, "init=None is not 'root', a Tree or a one-dimensional array of whole"),
+    bad("init", Tree([-1], [0, 0]), "init: the Tree has 2 data, but X has 40 rows"),
     bad("schedule", "x", r"schedule='x' is not one of \('default', 'paper'\)"),
     bad("alpha0", -1, "alpha0=-1.0 must be above 0"),
     bad("alpha0", np.nan, "alpha0=nan is not a finite number"),

@@ -216,7 +216,8 @@ def test_bernoulli_below_the_tree_is_an_integral(spread: float, levels: int) -> 
 
 
 @pytest.mark.parametrize(
-    "spread", [1e-4, 0.05, 0.5, 0.6, 0.601, 1.25, 1.251, 2.0, 2.001, 5.0, 30.0, 100.0]
+    "spread",
+    [1e-4, 0.05, 0.6, 0.601, 1.25, 1.251, 2.0, 2.001, 2.8, 4.0, 5.6, 8.0, 8.001, 30.0, 100.0],
 )
 def test_an_expected_logistic_is_as_near_as_it_says(spread: float) -> None:
     """Relative to either outcome; at the ends of all rules, where they are worst."""

@@ -1,4 +1,4 @@
-"""One chain: its first state, its sweep, and its draws one after the other.
+"""One chain: its sweep, and its draws one after the other.
 
 A sweep applies each move once. The default schedule keeps no sticks between sweeps::
 
@@ -18,8 +18,6 @@ from a stored state goes on as if it had never stopped.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.assignments import Slots, move_assignments
@@ -28,13 +26,12 @@ from treestick.moves.hyperparameters import move_hyperparameters, move_ordered
 from treestick.moves.order import move_order
 from treestick.moves.parameters import move_model_hyperparameters, move_parameters
 from treestick.moves.redraw import move_redraw
-from treestick.moves.state import Floats, State, Sticks
-from treestick.moves.sticks import move_sticks
+from treestick.moves.state import Floats, State
 from treestick.moves.structure.plan import move_structure
 from treestick.moves.tasks import Run, make_tasks, sum_statistics
 from treestick.prior.density import log_partition
-from treestick.random import Key, Purpose, Stream, key_for, make_key, open_stream
-from treestick.tree.table import NodeTable, count_data, make_table
+from treestick.random import Key, make_key
+from treestick.tree.table import NodeTable
 
 SCHEDULES = ("default", "paper")
 MOST_CANDIDATES = 4096
@@ -88,23 +85,6 @@ class Swept(NamedTuple):
     state: State
     scores: Scores
     info: SweepInfo
-
-
-def first_state(key: Key, model: Any, sticks: Sticks, data: Any, n_data: int) -> State:
-    """Return the cold start: all data at the root, its parameters drawn from the prior."""
-    table = make_table(1)
-    assignments = np.zeros(n_data, dtype=np.int64)
-    count_data(table, assignments)
-    theta_width, _, statistics_width = contract.registered(type(model)).widths(model)
-    theta = np.empty((1, theta_width))
-    _draw_root(open_stream(key_for(key, Purpose.START, 0)), model, theta[0])
-    state = State(table, assignments, theta, np.zeros((1, statistics_width)), model, sticks)
-    return move_sticks(key, sum_statistics(state, data, make_tasks(n_data)))
-
-
-@compiled
-def _draw_root(stream: Stream, model: Any, theta: Floats) -> None:
-    contract.draw_root(stream, model, theta)
 
 
 def sweep(

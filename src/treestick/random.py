@@ -76,8 +76,6 @@ class Purpose(enum.IntEnum):
     """The hyperparameters of the model, dimension by dimension."""
     STICK_HYPERPARAMETERS = 15
     """alpha0, decay and gamma."""
-    START = 16
-    """The first state of a chain."""
     PREDICTIVE = 17
     """One datum drawn from the posterior predictive."""
     PARAMETERS_SLICE = 18

@@ -1,4 +1,4 @@
-"""Whether chains agree."""
+"""Whether chains agree, and how much their draws say."""
 
 from collections.abc import Mapping
 
@@ -26,3 +26,15 @@ def disagreements(traces: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, fl
         if not rhat <= HIGHEST_RHAT:
             found[name] = rhat
     return found
+
+
+def effective_draws(trace: npt.NDArray[np.float64]) -> float:
+    """Return of how many independent draws a trace of shape (chain, draw) is worth, by ArviZ.
+
+    Bulk effective sample size (Vehtari et al. 2021); nan for constants and fewer than four draws.
+    """
+    from arviz_stats.base.array import array_stats
+
+    if trace.shape[1] < 4 or np.ptp(trace) == 0.0:
+        return float("nan")
+    return float(array_stats.ess(trace, chain_axis=0, draw_axis=1, method="bulk"))  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from treestick._jit import deferred_interrupts, on_first_compile
 from treestick.analysis import components
-from treestick.analysis.convergence import disagreements
-from treestick.chain import SCHEDULES, Swept, first_state, run_chain
+from treestick.analysis.convergence import disagreements, effective_draws
+from treestick.chain import SCHEDULES, Swept, run_chain
 from treestick.engine.progress import Progress
 from treestick.engine.threads import count_jobs, run_chains
 from treestick.estimators.draws import Draws, Mixture, inferred, to_record
@@ -27,6 +28,7 @@ from treestick.moves.state import Floats, Sticks
 from treestick.moves.tasks import Run
 from treestick.prior.parameters import MOST_DATA
 from treestick.random import make_key
+from treestick.start import check_start, first_state
 from treestick.store import DrawRecord, DrawStore
 
 if TYPE_CHECKING:
@@ -39,7 +41,15 @@ MOST_GAMMA = 1e4
 """About so many sticks are broken to find one child; beyond, sweeps take minutes."""
 COMPILING = "compiling for this model, some two minutes; later runs need not ..."
 SCALARS = ("alpha0", "decay", "gamma", "n_nodes", "depth")
-STATISTICS = ("lp", "log_likelihood", "complete_data", "acceptance_rate", "tries", "n_candidates")
+STATISTICS = (
+    "lp",
+    "log_likelihood",
+    "complete_data",
+    "acceptance_rate",
+    "tries",
+    "n_candidates",
+    "seconds",
+)
 AGREE_ON = ("n_nodes", "depth", "log_likelihood", "lp")
 """Scalars by which chains are compared: no labels of nodes enter them."""
 
@@ -55,6 +65,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         burn_in: int
         thin: int
         n_chains: int
+        init: Any
         schedule: str
         n_jobs: int | None
         random_state: Any
@@ -138,10 +149,11 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         )
         model, units = self._make_model(values)
         data, n_data = self._encode(units, values)
+        start = check_start(self.init, n_data)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         def make_chain(chain: int, run: Run) -> Iterator[Swept]:
-            state = first_state(make_key(seed, chain), model, sticks, data, n_data)
+            state = first_state(make_key(seed, chain), model, sticks, data, start)
             return run_chain(seed, chain, state, data, burn_in, run, self.schedule)
 
         store = DrawStore()
@@ -149,6 +161,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         n_sweeps = burn_in + n_draws * thin
         n_done = [0] * n_chains
         nothing = np.empty(0, dtype=np.int64)
+        began = time.perf_counter()
         with Progress(n_chains, n_sweeps, quiet=not self.verbose) as progress:
 
             def after_sweep(chain: int, swept: Swept) -> None:
@@ -158,7 +171,12 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
                     store.append(record)
                     # Scalars are kept in memory, the rest is on disk.
                     traces[chain].append(
-                        record._replace(parent=nothing, assignments=nothing, theta=np.empty((0, 0)))
+                        record._replace(
+                            parent=nothing,
+                            assignments=nothing,
+                            theta=np.empty((0, 0)),
+                            scalars=record.scalars | {"seconds": time.perf_counter() - began},
+                        )
                     )
                 scores, n_nodes = swept.scores, swept.state.n_nodes
                 progress.update(chain, swept.sweep, scores.complete_data, n_nodes)
@@ -224,7 +242,11 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def idata_(self) -> xarray.DataTree:
         """The scalars of all draws in ArviZ's layout: groups ``posterior``, ``sample_stats``.
 
-        Chains that an interrupt has left with different numbers of draws are cut to the shortest.
+        Beside what each draw has, ``sample_stats`` holds ``visits``, how many draws of each chain
+        have a tree of so many nodes, and ``ess_per_second``, effective draws per second of the
+        time from the first draw to the last, all chains together. Times are the only numbers in it
+        that are not the same in each run. Chains that an interrupt has left with different numbers
+        of draws are cut to the shortest.
         """
         import xarray
 
@@ -243,7 +265,22 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
             posterior[name] = (dims, described)
         names = list(STATISTICS)
         names += [name for name in self._traces[0][0].scalars if name.endswith("_accepted")]
-        statistics = {name: (("chain", "draw"), self._trace(name)) for name in names}
+        statistics: dict[str, Any] = {
+            name: (("chain", "draw"), self._trace(name)) for name in names
+        }
+        sizes = self._trace("n_nodes").astype(np.int64)
+        every_size = np.arange(sizes.min(), sizes.max() + 1)
+        statistics["visits"] = (
+            ("chain", "size"), np.stack([(row[:, None] == every_size).sum(axis=0) for row in sizes])
+        )  # fmt: skip
+        seconds = float(np.ptp(self._trace("seconds"), axis=1).max())
+        statistics["ess_per_second"] = (
+            "scalar",
+            [
+                effective_draws(self._trace(name)) / seconds if seconds else np.nan
+                for name in AGREE_ON
+            ],
+        )
         coords: dict[str, Any] = {
             "chain": [trace[0].chain for trace in self._traces],
             "draw": np.arange(shortest),
@@ -257,7 +294,9 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return xarray.DataTree.from_dict(
             {
                 "posterior": xarray.Dataset(posterior, {**coords, "feature": features}, attributes),
-                "sample_stats": xarray.Dataset(statistics, coords, attributes),
+                "sample_stats": xarray.Dataset(
+                    statistics, {**coords, "size": every_size, "scalar": list(AGREE_ON)}, attributes
+                ),
             }
         )
 

@@ -39,7 +39,7 @@ class BernoulliTree(TreeEstimator):
     alpha0, decay, gamma : float or (low, high)
         The prior on trees: ``alpha0 * decay**depth`` says how much goes deeper, ``gamma`` how many
         children a node has.
-    diffusion : float, array or (low, high), default (0.01, 1)
+    diffusion : float, array or (low, high), default (0.01, 4)
         Variance of the step from parent to child.
     root_mean : float or array, default 0
         Prior mean of the root's logits.
@@ -47,7 +47,7 @@ class BernoulliTree(TreeEstimator):
         Prior variance of the root's logits; 3 makes the prior of a probability about flat.
     binarize : float or None
         Numbers above it become 1, others 0. None: data must be 0 and 1.
-    n_draws, burn_in, thin, n_chains, schedule, n_jobs, random_state, verbose
+    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, random_state, verbose
         As for :class:`GaussianTree`.
 
     Attributes
@@ -77,7 +77,7 @@ class BernoulliTree(TreeEstimator):
         alpha0: Any = (1.0, 50.0),
         decay: Any = (0.05, 0.8),
         gamma: Any = (0.5, 10.0),
-        diffusion: Any = (0.01, 1.0),
+        diffusion: Any = (0.01, 4.0),
         root_mean: Any = 0.0,
         root_variance: Any = 3.0,
         binarize: float | None = None,
@@ -85,6 +85,7 @@ class BernoulliTree(TreeEstimator):
         burn_in: int = 500,
         thin: int = 1,
         n_chains: int = 2,
+        init: Any = "root",
         schedule: str = "default",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -101,6 +102,7 @@ class BernoulliTree(TreeEstimator):
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
+        self.init = init
         self.schedule = schedule
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -91,9 +91,15 @@ class GaussianTree(TreeEstimator):
         Sweeps from one draw to the next.
     n_chains : int, default 2
         Independent chains, run at once.
+    init : "root", array of int or Tree, default "root"
+        Where chains begin: all data at the root; a label for each row, as clustering gives them
+        (rows of one label share a child of the root, negative labels stay at the root); or a tree
+        whose ``assignments`` are those of the rows, such as ``tree_`` of an earlier fit. Parameters
+        of its nodes are estimated anew.
     schedule : {"default", "paper"}
-        "paper" keeps stick lengths and the order of children from sweep to sweep, as the paper
-        does, instead of drawing both from scratch.
+        What a sweep does. "paper" has the paper's moves alone. The default compares many nodes at
+        once for each datum, and adds moves that change the tree: splits, merges, inserted nodes,
+        subtrees that move.
     n_jobs : int or None
         Number of threads; None for all cores, -1 likewise. It changes nothing but the time.
     random_state : int, RandomState or None
@@ -142,6 +148,7 @@ class GaussianTree(TreeEstimator):
         burn_in: int = 500,
         thin: int = 1,
         n_chains: int = 2,
+        init: Any = "root",
         schedule: str = "default",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -159,6 +166,7 @@ class GaussianTree(TreeEstimator):
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
+        self.init = init
         self.schedule = schedule
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -57,9 +57,9 @@ FIRST_STEP, SHORTEST_STEP, LONGEST_STEP = 0.12, 0.005, 0.25
 """Where ``step`` starts, and its limits. The leapfrog is unstable beyond 2; 25 steps of 1/8 are
 half a turn."""
 
-_RULES = ((0.6, 1.0), (1.25, 0.7), (2.0, 0.42))
+_RULES = [(0.6, 1.0), (1.25, 0.7), *((most, 0.9 / most) for most in (2.0, 2.8, 4.0, 5.6, 8.0))]
 """Trapezoid rules for a normal law: up to which spread, and the step this takes."""
-_FAR = 8.0
+_FAR = 8.4
 _SPREADS = np.array([spread for spread, _ in _RULES])
 _STEPS = np.array([step for _, step in _RULES])
 _N_STEPS = np.ceil(_FAR / _STEPS).astype(np.int64)
@@ -179,7 +179,7 @@ def prepare_unseen(model: Bernoulli, theta: Floats, levels: int, prepared: Float
 def _expected_logistic(mean: float, spread: float) -> tuple[float, float]:
     """Return E[1 / (1 + exp(-t))] and E[1 / (1 + exp(t))] for t ~ N(mean, spread**2).
 
-    By the trapezoid rule, which converges geometrically for both laws. Up to a spread of 2 it runs
+    By the trapezoid rule, which converges geometrically for both laws. Up to a spread of 8 it runs
     over t, where e**-t is a power of one number; beyond, where the logistic is steep on the scale
     of t, it is P(t > l) for l of the logistic law, and runs over l, with normal tails. Errors are
     below 1e-7, relative to the smaller of the two, as long as |mean| < 30.

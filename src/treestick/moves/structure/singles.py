@@ -18,7 +18,7 @@ of nodes do not change here, so they hold for the whole batch; those at new node
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,34 @@ from treestick.wide import ABREAST
 
 LEVELS = 3
 BATCH = 32
+
+
+class Logs(NamedTuple):
+    """Logarithms that are asked for again and again."""
+
+    whole: Floats
+    """Of whole numbers from 1."""
+    alpha: Floats
+    """Of each depth: alpha itself,"""
+    log_alpha: Floats
+    """its logarithm,"""
+    log_stop: Floats
+    """and that of 1 + alpha."""
+    log_gamma: float
+
+
+@compiled
+def _make_logs(sticks: Sticks, hull: Hull) -> Logs:
+    whole = np.zeros(hull.data.size + 2)
+    for n in range(1, whole.size):
+        whole[n] = math.log(n)
+    n_depths = hull.nodes.size + LEVELS + 1
+    alpha, log_alpha, log_stop = np.empty(n_depths), np.empty(n_depths), np.empty(n_depths)
+    for depth in range(n_depths):
+        alpha[depth] = alpha_at(sticks, depth)
+        log_alpha[depth] = math.log(alpha[depth]) if alpha[depth] > 0.0 else -math.inf
+        log_stop[depth] = math.log1p(alpha[depth])
+    return Logs(whole, alpha, log_alpha, log_stop, math.log(sticks.gamma))
 
 
 @compiled
@@ -52,7 +80,7 @@ def move_singles(
         _prepare(model, hull, hull.nodes[k].alive, prepared)
     batch = np.empty(BATCH, dtype=np.int64)
     log_f = np.empty((LEVELS + 1, BATCH, n_blocks * ABREAST))
-    reach = np.empty((2, hull.nodes.size))
+    reach, logs = np.empty(hull.nodes.size), _make_logs(sticks, hull)
     for start in range(first, first + n, BATCH):
         n_batch = min(BATCH, first + n - start)
         for k in range(n_batch):
@@ -67,7 +95,9 @@ def move_singles(
             stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
             uniform(stream)  # it chose the datum
             counts[0] += 1
-            n_levels = _move_one(stream, model, data, sticks, hull, batch[k], log_f[:, k], reach)
+            n_levels = _move_one(
+                stream, model, data, sticks, hull, batch[k], log_f[:, k], reach, logs
+            )
             row = hull.data[batch[k]].node
             counts[1] += n_levels != 0
             for _ in range(n_levels):
@@ -130,6 +160,7 @@ def _move_one(
     n: int,
     log_f: Floats,
     reach: Floats,
+    logs: Logs,
 ) -> int:
     """Move one datum; return the length of its new chain, or minus that of the one it had."""
     old = hull.data[n].node
@@ -143,7 +174,7 @@ def _move_one(
         parent = hull.nodes[old].parent
         on.remove_node(hull, old)
         old = parent
-    row, levels = _choose(stream, sticks, hull, log_f, reach)
+    row, levels = _choose(stream, sticks, hull, log_f, reach, logs)
     if levels > 0:
         thetas = np.empty((levels, hull.theta.shape[1]))
         contract.draw_chain(stream, model, data, n, hull.theta[row], thetas)
@@ -176,40 +207,43 @@ def _leads_on(hull: Hull, row: int) -> bool:
 
 @compiled
 def _choose(
-    stream: Stream, sticks: Sticks, hull: Hull, log_f: Floats, reach: Floats
+    stream: Stream, sticks: Sticks, hull: Hull, log_f: Floats, reach: Floats, logs: Logs
 ) -> tuple[int, int]:
     """Choose a node for a datum that is nowhere, and how many levels below it.
 
-    ``reach`` is room for the log probabilities of passing through each node, and of going on below.
-    ``log_f`` becomes the log weight of each choice.
+    ``reach`` is room for the log probabilities of passing through each node, and of a new child of
+    it. ``log_f`` becomes the log weight of each choice. Choices with less than e**-50 of the
+    largest weight are as good as impossible, for they would not change the sum.
     """
     largest = -math.inf
     row = 0
     while row != NULL:
         n_here, n_below = hull.nodes[row].n_here, hull.nodes[row].n_below
         depth = hull.nodes[row].depth
-        alpha = alpha_at(sticks, depth)
-        reach[0, row] = 0.0
+        reached = 0.0
         if row != 0:
-            above = hull.nodes[row].parent
-            share = (n_here + n_below) / (hull.nodes[above].n_below + sticks.gamma)
-            reach[0, row] = reach[1, above] + math.log(share)
-        whole = n_here + n_below + alpha + 1.0
-        reach[1, row] = reach[0, row] + math.log((n_below + alpha) / whole)
-        log_f[0, row] += reach[0, row] + math.log((n_here + 1.0) / whole)
-        log_chain = reach[1, row] + math.log(sticks.gamma / (n_below + sticks.gamma))
+            reached = reach[hull.nodes[row].parent] + logs.whole[n_here + n_below]
+        alpha = logs.alpha[depth]
+        log_all = math.log(n_here + n_below + alpha + 1.0)
+        if n_below == 0:
+            log_on = logs.log_alpha[depth] - log_all - logs.log_gamma
+        else:
+            log_on = math.log((n_below + alpha) / (n_below + sticks.gamma)) - log_all
+        reach[row] = reached + log_on
+        log_f[0, row] += reached + logs.whole[n_here + 1] - log_all
+        largest = max(largest, log_f[0, row])
+        log_chain = reach[row] + logs.log_gamma
         for levels in range(1, LEVELS + 1):
-            alpha = alpha_at(sticks, depth + levels)
-            log_f[levels, row] += log_chain - math.log1p(alpha)
-            log_chain += math.log(alpha / (1.0 + alpha)) if alpha > 0.0 else -math.inf
-        for levels in range(LEVELS + 1):
+            log_f[levels, row] += log_chain - logs.log_stop[depth + levels]
+            log_chain += logs.log_alpha[depth + levels] - logs.log_stop[depth + levels]
             largest = max(largest, log_f[levels, row])
         row = on.following(hull, row, 0)
     total = 0.0
     for k in range(hull.counts[ALIVE]):
         row = hull.nodes[k].alive
         for levels in range(LEVELS + 1):
-            log_f[levels, row] = math.exp(log_f[levels, row] - largest)
+            less = log_f[levels, row] - largest
+            log_f[levels, row] = math.exp(less) if less > -50.0 else 0.0
             total += log_f[levels, row]
     dart = uniform(stream) * total
     chosen, at = 0, 0
