@@ -340,8 +340,8 @@ TERMS = {
     ),
     "singles": Term(
         "singles",
-        "+= log_chain - math.log1p(alpha)",
-        "+= log_chain - math.log1p(alpha) + math.log(FACTOR)",
+        "+= log_chain - logs.log_stop[depth + levels]",
+        "+= log_chain - logs.log_stop[depth + levels] + math.log(FACTOR)",
         4.0,
     ),
 }

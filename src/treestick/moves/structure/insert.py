@@ -22,6 +22,8 @@ the nodes around P, without B, are P, its children and theirs again, and data go
 probability proportional to (1 + n_here) f(x | theta).
 Rule 4. No move leaves a node without data at or below it. M has at most ``MOST_FITTED`` nodes, both
 ways.
+Rule 5. What takes long is computed last, and not at all where the other factors of the ratio are
+too small already: it is a probability, so it makes none of them larger.
 """
 
 import math
@@ -118,10 +120,12 @@ def _birth(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) ->
     if not _has_empty_leaf(hull, fitted):
         both = np.append(fitted, b)
         after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, both, DRAWN)
-        log_reverse = -math.log(hull.counts[ALIVE] - 1.0)
-        log_reverse += _send_children(stream, model, hull, b, children, parents, GIVEN)
-        log_reverse += _send_data(stream, model, data, hull, around, rows, back, GIVEN)
-        if after - before + log_reverse - log_proposed > -exponential(stream):
+        log_ratio = after - before - log_proposed - math.log(hull.counts[ALIVE] - 1.0)
+        level = -exponential(stream)
+        if log_ratio > level:  # rule 5
+            log_ratio += _send_children(stream, model, hull, b, children, parents, GIVEN)
+            log_ratio += _send_data(stream, model, data, hull, around, rows, back, GIVEN)
+        if log_ratio > level:
             return True
     _give_back(hull, model, data, b, rows, back, children, parents)
     on.remove_node(hull, b)
@@ -158,18 +162,21 @@ def _death(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) ->
     if not _has_empty_leaf(hull, fitted):
         after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, fitted, DRAWN)
         pool = _data_of_all(hull, around)
-        is_of_b = np.zeros(hull.data.size, dtype=np.bool_)
-        is_of_b[rows] = True
-        takes = is_of_b[pool]
-        adopts = np.zeros(around.size, dtype=np.bool_)
-        for k in range(around.size):
-            for child in children:
-                adopts[k] |= around[k] == child
-        log_reverse = -math.inf
+        log_ratio = -math.inf
         if pool.size > 0:
-            log_reverse = math.log(pool.size / (3.0 * hull.data.size))
-            log_reverse += _lead(stream, model, data, hull, around, pool, takes, adopts, GIVEN)
-        if after - before + log_reverse - log_proposed > -exponential(stream):
+            log_ratio = after - before - log_proposed
+            log_ratio += math.log(pool.size / (3.0 * hull.data.size))
+        level = -exponential(stream)
+        if log_ratio > level:  # rule 5
+            is_of_b = np.zeros(hull.data.size, dtype=np.bool_)
+            is_of_b[rows] = True
+            takes = is_of_b[pool]
+            adopts = np.zeros(around.size, dtype=np.bool_)
+            for k in range(around.size):
+                for child in children:
+                    adopts[k] |= around[k] == child
+            log_ratio += _lead(stream, model, data, hull, around, pool, takes, adopts, GIVEN)
+        if log_ratio > level:
             return True
     new = on.add_node(hull, entity)
     _take(hull, model, data, new, p, rows, children)
@@ -452,7 +459,8 @@ def _lead(
         n_below = 1 + int(uniform(stream) * 2.0)
         for k in range(n_below):
             below[k] = theta[_choose_anchor(stream, hull, around)]
-    liking = np.empty(launched.size)
+    liking, own = np.empty(launched.size), np.empty(launched.size)
+    is_new = np.ones(n_around, dtype=np.bool_)
     for step in range(N_LAUNCH_STEPS + 1):
         contract.estimate(
             model, theta[0], below[:n_below], counts[n_around], statistics[n_around],
@@ -461,7 +469,8 @@ def _lead(
         contract.prepare(model, theta[n_around], prepared[n_around])
         if step > 0:
             for j in range(n_around):
-                if counts[j] > 0.0:
+                is_new[j] = counts[j] > 0.0
+                if is_new[j]:
                     row = around[j]
                     for d in range(statistics_width):
                         statistics[j, d] = hull.statistics[row, d] - statistics[j, d]
@@ -475,8 +484,9 @@ def _lead(
         for k in range(launched.size):
             n = launched[k]
             j = index[hull.data[n].node]
-            liking[k] = contract.log_likelihood(model, data, n, prepared[n_around])
-            liking[k] -= contract.log_likelihood(model, data, n, prepared[j])
+            if is_new[j]:
+                own[k] = contract.log_likelihood(model, data, n, prepared[j])
+            liking[k] = contract.log_likelihood(model, data, n, prepared[n_around]) - own[k]
             if step > 1:
                 liking[k] += _lean(hull, around[j], counts, j, n_around)
         threshold = 0.0

@@ -24,6 +24,8 @@ that is drawn anew both ways: never at theta of A or B or at their present sides
 Rule 2. m looks at the split state with its parameters: after a split, with those just drawn.
 Rule 3. Neither way may leave a node without data at or below it. The new place of B may not lie
 below B itself.
+Rule 4. Of the ratio, what takes long is computed last, and not at all where the other factors are
+too small already: it is a probability, so it makes none of them larger.
 """
 
 import math
@@ -99,8 +101,11 @@ def _split(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
     b = on.add_node(hull, next_word(stream))
     _give(hull, model, data, a, b, q, rows, children, on_b)
     after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), DRAWN)
-    log_reverse = _log_choice_of_pair(model, hull, a, b, kind)
-    if after - before + log_reverse - log_proposed > -exponential(stream):
+    log_ratio = after - before - log_proposed
+    level = -exponential(stream)
+    if log_ratio > level:  # rule 4
+        log_ratio += _log_choice_of_pair(model, hull, a, b, kind)
+    if log_ratio > level:
         return True
     _absorb(hull, a, b)
     hull.theta[a] = theta
@@ -131,13 +136,17 @@ def _merge(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
         for child in children_of_b:
             if child == children[k]:
                 on_b[rows.size + k] = True
-    if kind == SMART_SPLIT:
-        log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, GIVEN)
-    else:
-        log_c = _toss_sides(stream, rows.size, on_b, GIVEN)
-    log_reverse = log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
     after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a]), DRAWN)
-    if after - before + log_reverse - log_proposed > -exponential(stream):
+    log_ratio = after - before - log_proposed
+    log_ratio += log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q)
+    level = -exponential(stream)
+    if log_ratio > level:  # rule 4
+        if kind == SMART_SPLIT:
+            log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, GIVEN)
+        else:
+            log_c = _toss_sides(stream, rows.size, on_b, GIVEN)
+        log_ratio += log_c
+    if log_ratio > level:
         return True
     b = on.add_node(hull, entity)
     _give(hull, model, data, a, b, q, rows, children, on_b)
