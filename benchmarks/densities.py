@@ -383,6 +383,10 @@ def marks(seconds: float) -> Iterator[float]:
     yield seconds
 
 
+SOON = 120.0
+"""Seconds until which draws are kept often; later they are rare, to see how the tree goes on."""
+
+
 def cold_start(data: Bits, n_dimensions: int, seed: int) -> State:
     """Return the first state of BernoulliTree's default settings."""
     chosen = BernoulliTree().get_params()
@@ -421,6 +425,7 @@ def cifar(options: argparse.Namespace) -> None:
         "nodes",
         "with 10 data or more",
         "depth",
+        "accepted births, deaths",
         "held out, one draw",
         f"draws averaged after {options.burn_in:g} s",
         "held out, averaged",
@@ -431,15 +436,18 @@ def cifar(options: argparse.Namespace) -> None:
     spare: list[Slots] = []
     total, n_draws = np.full(len(test.packed), -np.inf), 0
     spent, number, last_kept = 0.0, 0, options.burn_in
+    born, died = 0, 0
     for mark in marks(options.seconds):
         while spent < mark:
             number += 1
             start = time.process_time()
             key = make_key(options.seed, 0, number)
             adapting = spent < options.burn_in
-            state, _ = sweep(key, state, train, adapting=adapting, spare=spare)
+            state, info = sweep(key, state, train, adapting=adapting, spare=spare)
             spent += time.process_time() - start
-            if spent >= last_kept + options.every:
+            for name in ("smart_split", "smart_merge", "insert"):
+                born, died = born + info.structure[name][1], died + info.structure[name][2]
+            if spent >= last_kept + options.every * (1.0 if spent < SOON else 20.0):
                 last_kept = spent
                 total, n_draws = np.logaddexp(total, held_out(state, test, 5000)), n_draws + 1
         start = time.process_time()
@@ -453,6 +461,7 @@ def cifar(options: argparse.Namespace) -> None:
             n_nodes,
             int((table.n_here[:n_nodes] >= 10).sum()),
             table.depth[:n_nodes].max(),
+            f"{born}, {died}",
             f"{single.mean():.3f}",
             n_draws,
             f"{np.mean(total - math.log(n_draws)):.3f}" if n_draws else "",

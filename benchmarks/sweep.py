@@ -27,6 +27,7 @@ from treestick.moves.parameters import move_model_hyperparameters, move_paramete
 from treestick.moves.prune import move_prune
 from treestick.moves.redraw import move_redraw
 from treestick.moves.state import State, Sticks
+from treestick.moves.sticks import move_sticks
 from treestick.moves.tasks import make_tasks, sum_statistics
 from treestick.random import make_key
 from treestick.tree.table import add_child, count_data, make_table, next_ordinal
@@ -57,7 +58,8 @@ def simulate(n_data: int, n_nodes: int, seed: int = 0) -> tuple[State, Bits]:
     model = Bernoulli(0.5 * one, 0.01 * one, one, 0.0 * one, 3.0 * one, FIRST_STEP)
     data = Bits(packed)
     state = move_prune(State(table, where, theta, np.empty((0, 0)), model, STICKS))
-    return sum_statistics(state, data, make_tasks(n_data)), data
+    state = sum_statistics(state, data, make_tasks(n_data))
+    return move_sticks(make_key(seed), state), data
 
 
 def seconds_per_sweep(state: State, data: Bits, n_sweeps: int, run: Any = map) -> float:
