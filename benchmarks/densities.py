@@ -204,7 +204,7 @@ def zoo(options: argparse.Namespace) -> None:
     settings: dict[str, dict[str, Any]] = {
         "defaults": {},
         "4 chains, 2,000 draws each": {"n_chains": 4, "n_draws": 2000},
-        "diffusion (0.01, 10)": {"diffusion": (0.01, 10.0)},
+        "diffusion (0.01, 1)": {"diffusion": (0.01, 1.0)},
     }
     head(
         "zoo: 101 animals, 21 bits, 7 classes",
@@ -388,7 +388,7 @@ SOON = 120.0
 
 
 def cold_start(data: Bits, n_dimensions: int, seed: int) -> State:
-    """Return the first state of BernoulliTree's default settings."""
+    """Return a first state: the tree prior of BernoulliTree, the paper's prior of the diffusion."""
     chosen = BernoulliTree().get_params()
     sticks = Sticks(
         *check_hyperparameter("alpha0", chosen["alpha0"]),
@@ -396,9 +396,9 @@ def cold_start(data: Bits, n_dimensions: int, seed: int) -> State:
         *check_hyperparameter("gamma", chosen["gamma"]),
     )
     model = Bernoulli(
-        *check_variances("diffusion", chosen["diffusion"], n_dimensions),
-        np.full(n_dimensions, chosen["root_mean"]),
-        np.full(n_dimensions, chosen["root_variance"]),
+        *check_variances("diffusion", (0.01, 1.0), n_dimensions),
+        np.zeros(n_dimensions),
+        np.full(n_dimensions, 3.0),
         FIRST_STEP,
     )
     return first_state(make_key(seed), model, sticks, data, check_start("root", len(data.packed)))

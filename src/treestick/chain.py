@@ -129,20 +129,22 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
 
     With few data there are fewer, because little can change; from some hundreds of data on, there
     are as many whatever their number, so that they take less than half of a sweep where it takes
-    long. While burning in there are more births: from all data at the root to hundreds of nodes it
-    takes as many splits. The plan must not depend on the state: a move that is repeated as often as
-    the state likes leaves another law invariant.
+    long. While burning in, many data get more splits, for from the root to hundreds of nodes it
+    takes as many, and fewer moves of single data. The plan must not depend on the state: a move
+    that is repeated as often as the state likes leaves another law invariant.
     """
     few = min(2 + n_data // 100, 8)
-    more = 3 * few if adapting else few
+    singles = max(min(n_data // 2, 500), 10)
+    if adapting:
+        singles = min(singles, max(1_000_000 // n_data, 100))
     return {
-        "smart_split": max(more, min(n_data // 200, 200)) if adapting else few,
+        "smart_split": max(few, min(n_data // 200, 200)) if adapting else few,
         "smart_merge": few,
-        "insert": more,
+        "insert": few,
         "regraft": few,
         "refitted_regraft": few // 2,
         "swap": few // 2,
-        "singles": min(max(n_data // 2, 10), 100 if adapting else 500),
+        "singles": singles,
     }
 
 
