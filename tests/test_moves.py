@@ -16,6 +16,7 @@ from joint import (
     BernoulliOracle,
     GaussianOracle,
     Move,
+    MultinomialOracle,
     Oracle,
     Sample,
     fresh_sample,
@@ -42,6 +43,8 @@ ORACLES: dict[str, Oracle] = {
     "gaussian": GaussianOracle(),
     "shared noise": GaussianOracle(shared_noise=True),
     "bernoulli": BernoulliOracle(),
+    "multinomial": MultinomialOracle(),
+    "lasting": MultinomialOracle(persistence=(1.0, 1.0)),
 }
 
 
@@ -93,7 +96,8 @@ OF_THE_MODEL = ("assignments", "parameters", "model", "sweep", "paper")
     ("name", "model"),
     [(name, "gaussian") for name in OF_THE_TREE + OF_THE_MODEL]
     + [(name, "bernoulli") for name in OF_THE_MODEL]
-    + [("model", "shared noise")],
+    + [(name, "multinomial") for name in OF_THE_MODEL]
+    + [("model", "shared noise"), ("parameters", "lasting"), ("model", "lasting")],
 )
 def test_move_leaves_the_joint_law_invariant(name: str, model: str) -> None:
     move = move_of(name, MODULES[name])
