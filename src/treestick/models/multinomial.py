@@ -256,7 +256,7 @@ def simulate(stream: Stream, model: Multinomial, theta: Floats, data: Counts, n:
         sums[w] = sum_so_far
     if left <= 8 * n_outcomes:
         for _ in range(left):
-            token = np.searchsorted(sums, uniform(stream) * sum_so_far, side="right")
+            token = int(np.searchsorted(sums, uniform(stream) * sum_so_far, side="right"))
             counts[min(token, n_outcomes - 1)] += 1.0
     else:
         for w in range(n_outcomes - 1, -1, -1):
