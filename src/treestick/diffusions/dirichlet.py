@@ -56,31 +56,11 @@ ONE_BY_ONE = 16
 
 
 @compiled
-def digamma(x: float) -> float:
-    """Return the derivative of lgamma at x > 0, to about 1e-14 of its size or of 1."""
-    shift = 0.0
-    while x < 10.0:
-        shift -= 1.0 / x
-        x += 1.0
-    y = 1.0 / (x * x)
-    series = y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y * (1 / 132)))))
-    return shift + math.log(x) - 0.5 / x - series
-
-
-@compiled
 def log_rising(a: float, n: float) -> float:
     """Return log(Gamma(a + n) / Gamma(a)), also where Gamma(a) overflows."""
     if n == 0.0:
         return 0.0
     return math.log(a) + math.lgamma(a + n) - math.lgamma(a + 1.0)
-
-
-@compiled
-def expected_tables(a: float, n: float) -> float:
-    """Return how many tables n customers have on average: a (psi(a + n) - psi(a))."""
-    if n == 0.0:
-        return 0.0
-    return max(0.0, 1.0 + a * (digamma(a + n) - digamma(a + 1.0)))
 
 
 @compiled
@@ -188,30 +168,6 @@ def log_step(concentration: float, persistence: float, above: Floats, theta: Flo
         if theta[w] > LEAST:
             log_p += math.log(a)
     return log_p + math.lgamma(total)
-
-
-@compiled
-def add_message(
-    concentration: float, persistence: float, theta: Floats, child: Floats, counts: Floats
-) -> None:
-    """Add to ``counts`` about as many data as a child's probabilities say of its parent's.
-
-    As a function of l = log p[parent], the log density of the child has the derivative
-
-        b (log p[child] - psi(a)),    b = concentration * persistence * p[parent],
-
-    up to a multiple of b, because probabilities sum to one. Counts s that say the same have the
-    derivative s - S p[parent]. With S the sum of b, and the multiple that makes derivatives 0 where
-    the child is as expected, s = b (1 + log p[child] - psi(a) + psi(concentration)): b itself if b
-    is large, at most 1 if it is small, and 0 for what is dead.
-    """
-    constant = 1.0 + digamma(concentration)
-    for w in range(theta.size):
-        if child[w] > LEAST:
-            p = math.exp(theta[w])
-            a = max(concentration * (persistence * p + (1.0 - persistence) / theta.size), SMALLEST)
-            b = concentration * persistence * p
-            counts[w] += max(0.0, b * (constant + child[w] - digamma(a)))
 
 
 # -- a whole tree ----------------------------------------------------------------------------------

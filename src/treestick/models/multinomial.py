@@ -24,6 +24,7 @@ import numpy.typing as npt
 from treestick._jit import compiled
 from treestick.contract import DRAWN, GIVEN, Group, NodeModel, register
 from treestick.diffusions import dirichlet
+from treestick.diffusions import dirichlet_fits as fits
 from treestick.random import (
     Key,
     Purpose,
@@ -31,6 +32,7 @@ from treestick.random import (
     binomial,
     key_for,
     key_of_part,
+    log_gamma,
     open_stream,
     uniform,
 )
@@ -40,8 +42,6 @@ from treestick.wide import ABREAST
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-N_ROUNDS = 2
-"""How often messages and estimates take turns."""
 FEW = 8.0
 """Up to so many tokens of one outcome, a product is quicker than two gamma functions."""
 
@@ -302,90 +302,55 @@ def estimate(
     statistics: Floats,
     theta: Floats,
 ) -> None:
-    """Write the logarithm of the mean, children counted as data."""
-    message = np.zeros(theta.size)
-    _fit_one(model, above, below, statistics, message, theta)
+    """Write about the mode."""
+    theta[:] = _fit_one(model, above, below, statistics)[0][0]
 
 
 @compiled
 def _fit_one(
-    model: Multinomial,
-    above: Floats,
-    below: Floats,
-    statistics: Floats,
-    message: Floats,
-    theta: Floats,
-) -> None:
-    """Write an estimate of a node's ``theta``, and what its children say as counts."""
-    _guess_message(model, below, message)
-    for _ in range(N_ROUNDS):
-        _write_mean(model, above, statistics, message, theta)
-        _write_message(model, theta, below, message)
-    _write_mean(model, above, statistics, message, theta)
-
-
-@compiled
-def _write_mean(
-    model: Multinomial, above: Floats, statistics: Floats, message: Floats, theta: Floats
-) -> None:
-    """Write the logarithm of the mean of Dir(shapes + counts + message)."""
-    dirichlet.write_shapes(model.concentration, model.persistence, above, theta)
-    for w in range(theta.size):
-        theta[w] = math.log(theta[w] + statistics[w] + message[w])
-    dirichlet.normalise(theta)
-
-
-@compiled
-def _guess_message(model: Multinomial, below: Floats, message: Floats) -> None:
-    """Add what children say if nothing is known of the node: their expected share of tokens."""
-    for k in range(below.shape[0]):
-        for w in range(message.size):
-            message[w] += model.concentration * model.persistence * math.exp(below[k, w])
-
-
-@compiled
-def _write_message(model: Multinomial, theta: Floats, below: Floats, message: Floats) -> None:
-    """Write what children say as counts, given an estimate of ``theta``."""
-    for w in range(message.size):
-        message[w] = 0.0
-    for k in range(below.shape[0]):
-        dirichlet.add_message(model.concentration, model.persistence, theta, below[k], message)
+    model: Multinomial, above: Floats, below: Floats, statistics: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return estimate, counts and log rates of a node, one row each."""
+    size = (1, model.n_outcomes)
+    theta, counts, log_rates = np.empty(size), np.empty(size), np.empty(size)
+    group = Group(
+        np.full(1, NULL), above.reshape((1, above.size)), above.size == 0, np.zeros(1),
+        statistics.reshape((1, statistics.size)), below, np.full(1, below.shape[0]), theta,
+    )  # fmt: skip
+    fits.fit(model.concentration, model.persistence, group, theta, counts, log_rates)
+    return theta, counts, log_rates
 
 
 @compiled
 def log_evidence(
     model: Multinomial, above: Floats, below: Floats, n_here: float, statistics: Floats
 ) -> float:
-    """Return the weight that :func:`fit_group` would give to the mean of its proposal."""
-    theta, message = np.empty(model.n_outcomes), np.zeros(model.n_outcomes)
-    _fit_one(model, above, below, statistics, message, theta)
+    """Return the weight that :func:`fit_group` would give to the mode of its proposal."""
+    theta, counts, log_rates = _fit_one(model, above, below, statistics)
     stream = np.empty(0, dtype=np.uint64)  # nothing is drawn
-    weight = _weigh(stream, model, above, statistics, message, theta, GIVEN)
+    weight = _weigh(stream, model, above, statistics, counts[0], log_rates[0], theta[0], GIVEN)
     for k in range(below.shape[0]):
-        weight += log_transition(model, theta, below[k])
+        weight += log_transition(model, theta[0], below[k])
     return weight
 
 
 @compiled
 def fit_group(stream: Stream, model: Multinomial, group: Group, is_drawn: np.int64) -> float:
-    """Draw from the top down: q(theta[k] | its parent's) = Dir(shapes + counts[k] + s[k]).
+    """Draw from the top down: q(theta[k] | its parent's) is a scaled Dirichlet law.
 
-    s[k] counts what the children of k say of it (:func:`_gather_messages`), a function of the group
-    without its ``theta``. For a leaf there is nothing to say: q is the conditional itself.
+    Its shapes are those of T plus counts, and with its rates they are functions of the group
+    without its ``theta`` (:mod:`treestick.diffusions.dirichlet_fits`). For a leaf, q is the
+    conditional itself.
     """
-    n_nodes, n_outcomes = group.theta.shape
-    messages, none = np.zeros((n_nodes, n_outcomes)), np.empty(0)
-    _gather_messages(model, group, messages)
+    size = group.theta.shape
+    estimated, counts, log_rates = np.empty(size), np.empty(size), np.empty(size)
+    fits.fit(model.concentration, model.persistence, group, estimated, counts, log_rates)
     weight, first = 0.0, 0
-    for k in range(n_nodes):
-        above = group.above[k]
-        if group.over[k] != NULL:
-            above = group.theta[group.over[k]]
-        elif k == 0 and group.has_root:
-            above = none
+    for k in range(size[0]):
         weight += _weigh(
-            stream, model, above, group.statistics[k], messages[k], group.theta[k], is_drawn
-        )
+            stream, model, fits.above_of(group, group.theta, k), group.statistics[k], counts[k],
+            log_rates[k], group.theta[k], is_drawn,
+        )  # fmt: skip
         for child in range(first, group.last_below[k]):
             weight += log_transition(model, group.theta[k], group.below[child])
         first = group.last_below[k]
@@ -398,85 +363,39 @@ def _weigh(
     model: Multinomial,
     above: Floats,
     statistics: Floats,
-    message: Floats,
+    counts: Floats,
+    log_rates: Floats,
     theta: Floats,
     is_drawn: np.int64,
 ) -> float:
-    """Return log T(theta <- above) + log f(data | theta) - log Dir(theta; shapes + counts + s).
+    """Return log T(theta <- above) + log f(data | theta) - log q(theta).
 
-    With b = counts + s, outcomes where b = 0 cancel; what is left is, where it is not dead,
+    With shapes a of T, of sum A, data c, and counts n >= c of sum N and rates rho of q, this is
 
-        log(Gamma(a + b) / Gamma(a)) - s log p    beside   log(Gamma(A) / Gamma(A + sum of b)).
+        sum of log(Gamma(a + n) / Gamma(a)) - (n - c) log p - (a + n) log(rho)
+            + log(Gamma(A) / Gamma(A + N)) + (A + N) log(sum of rho p),
 
-    ``theta`` is drawn if ``is_drawn``.
+    but for dead outcomes, where it is Gamma(a + n + 1) / Gamma(a + 1). ``theta`` is drawn if
+    ``is_drawn``.
     """
     shapes = np.empty(theta.size)
     dirichlet.write_shapes(model.concentration, model.persistence, above, shapes)
     if is_drawn == DRAWN:
         for w in range(theta.size):
-            shapes[w] += statistics[w] + message[w]
-        dirichlet.draw(stream, shapes, theta)
-        dirichlet.write_shapes(model.concentration, model.persistence, above, shapes)
+            theta[w] = log_gamma(stream, shapes[w] + counts[w]) - log_rates[w]
+        dirichlet.normalise(theta)
     weight, total, n = statistics[theta.size], 0.0, 0.0
     for w in range(theta.size):
-        a, b = shapes[w], statistics[w] + message[w]
-        total += a
-        n += b
-        if b > 0.0:
-            weight -= message[w] * theta[w]
+        total += shapes[w]
+        n += counts[w]
+        weight -= (counts[w] - statistics[w]) * theta[w] + (shapes[w] + counts[w]) * log_rates[w]
+        if counts[w] > 0.0:
             if theta[w] > dirichlet.LEAST:
-                weight += dirichlet.log_rising(a, b)
+                weight += dirichlet.log_rising(shapes[w], counts[w])
             else:
-                weight += math.lgamma(a + b + 1.0) - math.lgamma(a + 1.0)
+                weight += math.lgamma(shapes[w] + counts[w] + 1.0) - math.lgamma(shapes[w] + 1.0)
+    weight += (total + n) * fits.log_sum_of_rates(log_rates, theta)
     return weight - dirichlet.log_rising(total, n)
-
-
-@compiled
-def _gather_messages(model: Multinomial, group: Group, messages: Floats) -> None:
-    """Add what the children of each node say of it, as counts.
-
-    Those outside have probabilities (:func:`treestick.diffusions.dirichlet.add_message`). Those
-    inside have data and messages of their own, which count as the tables that they would have. Both
-    need an estimate of the node: first from all that is below it, then from messages; passes down
-    and up take turns.
-    """
-    n_nodes, n_outcomes = messages.shape
-    theta, none = np.empty((n_nodes, n_outcomes)), np.empty(0)
-    for k in range(n_nodes - 1, -1, -1):
-        first = group.last_below[k - 1] if k > 0 else 0
-        _guess_message(model, group.below[first : group.last_below[k]], messages[k])
-        over = group.over[k]
-        if over != NULL:
-            for w in range(n_outcomes):
-                messages[over, w] += group.statistics[k, w] + messages[k, w]
-    for _ in range(N_ROUNDS):
-        for k in range(n_nodes):
-            above = group.above[k]
-            if group.over[k] != NULL:
-                above = theta[group.over[k]]
-            elif k == 0 and group.has_root:
-                above = none
-            _write_mean(model, above, group.statistics[k], messages[k], theta[k])
-        messages[:] = 0.0
-        for k in range(n_nodes - 1, -1, -1):
-            first = group.last_below[k - 1] if k > 0 else 0
-            for child in range(first, group.last_below[k]):
-                dirichlet.add_message(
-                    model.concentration, model.persistence, theta[k], group.below[child],
-                    messages[k],
-                )  # fmt: skip
-            over = group.over[k]
-            if over != NULL:
-                for w in range(n_outcomes):
-                    n = group.statistics[k, w] + messages[k, w]
-                    if n > 0.0:
-                        a = dirichlet.shape(
-                            model.concentration, model.persistence, theta[over, w], n_outcomes
-                        )
-                        share = dirichlet.share_passing(
-                            model.persistence, theta[over, w], n_outcomes
-                        )
-                        messages[over, w] += share * dirichlet.expected_tables(a, n)
 
 
 # -- parameters ------------------------------------------------------------------------------------
