@@ -174,8 +174,20 @@ MODEL_BUGS = {
         "if change < level[d]:",
         "if change < np.inf:",
     ),
+    "tables of another concentration": (
+        "parameters",
+        "multinomial",
+        "dirichlet.seat(key, model.concentration, model.persistence, table, theta, customers)",
+        "dirichlet.seat(key, 2 * model.concentration, model.persistence, table, theta, customers)",
+    ),
 }
 RARER_MODEL_BUGS = {
+    "theta not drawn anew for the new concentration": (
+        "model",
+        "multinomial",
+        "dirichlet.draw_all(key, concentration, persistence, table, customers, theta)",
+        "dirichlet.draw_all(key, model.concentration, persistence, table, customers, theta)",
+    ),
     "data at the root forgotten": (
         "model",
         "gaussian",
@@ -237,3 +249,30 @@ def test_a_wrong_jacobian_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     check_model_bug(
         ("model", "gaussian", "eta = model.persistence\n", "eta = model.persistence \n"), 6000
     )
+
+
+SHARED_BUGS = {
+    "tables that pass forget the base measure": (
+        "parameters",
+        "return from_parent / (from_parent + (1.0 - persistence) / n_outcomes)",
+        "return 1.0",
+    ),
+    "a prior that is uniform in the logarithm": (
+        "model",
+        "target = log_c * (n_tables + 1.0)",
+        "target = log_c * n_tables",
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bug", SHARED_BUGS)
+def test_bug_in_the_dirichlet_diffusion_is_caught(
+    bug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, correct, wrong = SHARED_BUGS[bug]
+    copy = planted("treestick.diffusions.dirichlet", correct, wrong)
+    for function in ("seat", "draw_concentration"):
+        monkeypatch.setattr(f"treestick.diffusions.dirichlet.{function}", getattr(copy, function))
+    check_model_bug((name, "multinomial", "    return 1\n\n\n@compiled\ndef adapt",
+                     "    return 1 \n\n\n@compiled\ndef adapt"), 6000)  # fmt: skip
