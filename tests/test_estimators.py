@@ -80,14 +80,17 @@ ASKS_FOR_CLASSES = "of sparse data, it wants a column of predict_proba for each 
 class RoundedTree(MultinomialTree):
     """A MultinomialTree for scikit-learn's checks, which feed it fractions as if they were counts.
 
-    Finite numbers from 0 on are rounded; everything else meets the class as it is.
+    They are rounded; everything else meets the class as it is.
     """
 
     def _read(self, X: Any) -> Any:
-        cells: Any = getattr(X, "data", X) if sparse.issparse(X) else X
-        cells = np.asarray(cells)
-        if cells.dtype.kind == "f" and np.isfinite(cells).all() and (cells >= 0.0).all():
-            X = X.round() if hasattr(X, "round") else np.round(X)
+        if sparse.issparse(X):
+            return super()._read(X.tocsr().round())  # type: ignore[attr-defined]
+        cells = np.asarray(X)
+        if cells.dtype.kind == "f":
+            X = np.round(cells)
+        elif cells.dtype.kind == "O":
+            X = np.frompyfunc(lambda c: np.round(c) if isinstance(c, float) else c, 1, 1)(cells)
         return super()._read(X)
 
 

@@ -144,7 +144,7 @@ def test_inferred_persistence() -> None:
     model = make(persistence=(0.2, 0.4), concentration=(2.0, 3.0)).fit(make_data())
     assert 0.2 < model.persistence_ < 0.4
     assert 2.0 < model.concentration_ < 3.0
-    assert np.ptp(model.idata_["posterior"]["persistence"]) > 0.0
+    assert np.ptp(model.idata_["posterior"]["persistence"].values) > 0.0
 
 
 # -- bad input -------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 BAD_CELLS = [
-    (-3.0, "-3.0 is not a count"),
+    (-3.0, r"-3.0 is not a count \(Negative values in data\)"),
     (0.5, "0.5 is not a count"),
     (1e-300, "1e-300 is not a count"),
     (np.nan, "the value is NaN"),

@@ -11,8 +11,8 @@ SciPy sparse matrix or array. Rules:
    (or one row, if that is more). Two things are copied as a whole before: lists, into an array, and
    sparse formats other than CSR, into CSR. Sparse counts stay sparse throughout.
 
-The messages about shapes, complex numbers and containers hold the words that scikit-learn's
-estimator checks ask for.
+The messages about shapes, complex numbers, containers and negative counts hold the words that
+scikit-learn's estimator checks ask for.
 """
 
 import math
@@ -290,7 +290,9 @@ def _fault(cell: Any, model: str, kind: str) -> str | None:
         return f"the value is {fault}; {needs}"
     if kind == BIT and value not in (0, 1):
         return f"{_written(cell)} is not a bit; {needs} (or set binarize)"
-    if kind == COUNT and (value < 0 or value != math.floor(value)):
+    if kind == COUNT and value < 0:
+        return f"{_written(cell)} is not a count (Negative values in data); {needs}"
+    if kind == COUNT and value != math.floor(value):
         return f"{_written(cell)} is not a count; {needs}"
     if kind == COUNT and value > MOST_COUNT:
         return f"{_written(cell)} is too large for a count (at most 2**40); {needs}"
