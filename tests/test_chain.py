@@ -176,9 +176,9 @@ def test_acceptance_does_not_fall_as_data_grow() -> None:
 SLOW = """
 import json, sys
 sys.path.insert(0, {tests!r})
-from test_chain import run, gaussian, bernoulli
+from test_chain import run, gaussian, bernoulli, multinomial
 result = {{}}
-for make in (gaussian, bernoulli):
+for make in (gaussian, bernoulli, multinomial):
     ends = [swept.state for swept in run(*make(12, 3), 4, {schedule!r})]
     result[make.__name__] = [
         (s.assignments.tolist(), s.theta.tolist(), [int(e) for e in s.table.entity], list(s.sticks))
@@ -204,7 +204,7 @@ def test_uncompiled_code_does_the_same(schedule: str) -> None:
         )
         assert finished.returncode == 0, finished.stderr
         results.append(json.loads(finished.stdout))
-    for name in ("gaussian", "bernoulli"):
+    for name in ("gaussian", "bernoulli", "multinomial"):
         for fast, slow in zip(results[0][name], results[1][name], strict=True):
             assert fast[0] == slow[0]
             np.testing.assert_allclose(fast[1], slow[1], rtol=1e-12, atol=1e-12)

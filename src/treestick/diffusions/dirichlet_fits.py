@@ -23,6 +23,10 @@ Rule 2. Gamma variates with shapes a + n and rates rho, divided by their sum, ha
     prod of rho**(a + n) / (sum of rho p)**(sum of a + n).
 
 Rule 3. A node without children has its counts and equal rates: there, nothing is approximate.
+
+Log weights of a node with children have a standard deviation of 0.1 to 2 for 500 outcomes, if
+persistence is 1. Below 1 each alive outcome of a child may come from the node or from the base, a
+mixture that one gamma law is far from: for 500 outcomes and persistence 0.9, it is some 15.
 """
 
 import math

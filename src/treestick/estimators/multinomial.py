@@ -50,8 +50,10 @@ class MultinomialTree(TreeEstimator):
     alpha0, decay, gamma : float or (low, high)
         The prior on trees: ``alpha0 * decay**depth`` says how much goes deeper, ``gamma`` how many
         children a node has.
-    concentration : float or (low, high), default (0.1, 1000)
+    concentration : float or (low, high), default (1, 1000)
         How near children are to their parents: p[child] varies like shares among so many tokens.
+        It is the shape of the root's law as well, so far below 1 a tree without children, whose
+        root has few features, is a trap.
     persistence : float or (low, high), from 0 to 1, default 1
         How much of the parent is in the mean of a child; the rest is uniform. With 1, what has
         probability 0 at a node has it in the whole subtree.
@@ -85,7 +87,7 @@ class MultinomialTree(TreeEstimator):
         alpha0: Any = (1.0, 50.0),
         decay: Any = (0.05, 0.8),
         gamma: Any = (0.5, 10.0),
-        concentration: Any = (0.1, 1000.0),
+        concentration: Any = (1.0, 1000.0),
         persistence: Any = 1.0,
         n_draws: int = 500,
         burn_in: int = 500,
