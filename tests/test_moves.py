@@ -175,19 +175,13 @@ MODEL_BUGS = {
         "if change < np.inf:",
     ),
     "tables of another concentration": (
-        "parameters",
+        "model",
         "multinomial",
-        "dirichlet.seat(key, model.concentration, model.persistence, table, theta, customers)",
-        "dirichlet.seat(key, 2 * model.concentration, model.persistence, table, theta, customers)",
+        "key, model.concentration, model.persistence, table, theta, customers\n    )\n    stream",
+        "key, 2 * model.concentration, model.persistence, table, theta, customers\n    )\n    stream",
     ),
 }
 RARER_MODEL_BUGS = {
-    "theta not drawn anew for the new concentration": (
-        "model",
-        "multinomial",
-        "dirichlet.draw_all(key, concentration, persistence, table, customers, theta)",
-        "dirichlet.draw_all(key, model.concentration, persistence, table, customers, theta)",
-    ),
     "data at the root forgotten": (
         "model",
         "gaussian",
