@@ -177,8 +177,8 @@ MODEL_BUGS = {
     "tables of another concentration": (
         "model",
         "multinomial",
-        "key, model.concentration, model.persistence, table, theta, customers\n    )\n    stream",
-        "key, 2 * model.concentration, model.persistence, table, theta, customers\n    )\n    stream",
+        "model.concentration, model.persistence, table, theta, customers\n    )\n    stream",
+        "2 * model.concentration, model.persistence, table, theta, customers\n    )\n    stream",
     ),
 }
 RARER_MODEL_BUGS = {

@@ -1,4 +1,4 @@
-"""Structural moves leave the joint law of everything invariant, for both models.
+"""Structural moves leave the joint law of everything invariant, for all models.
 
 The statistics and the alarm are those of ``test_moves.py``. A sharper test, for the Gaussian model
 alone, and planted errors are in ``test_hastings.py``.
