@@ -85,7 +85,7 @@ class RoundedTree(MultinomialTree):
 
     def _read(self, X: Any) -> Any:
         if sparse.issparse(X):
-            return super()._read(X.tocsr().round())  # type: ignore[attr-defined]
+            return super()._read(X.tocsr().rint())  # type: ignore[attr-defined]
         cells = np.asarray(X)
         if cells.dtype.kind == "f":
             X = np.round(cells)
