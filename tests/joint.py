@@ -16,6 +16,7 @@ from scipy import special, stats
 from laws import p_same
 from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
+from treestick.models.multinomial import Counts, Multinomial
 from treestick.moves.state import State, Sticks
 from treestick.moves.tasks import make_tasks, sum_statistics
 from treestick.random import Key, make_key
@@ -69,6 +70,10 @@ class Oracle:
     def values(self, data: Any) -> Any:
         """Return the data as numbers."""
         raise NotImplementedError
+
+    def parameters(self, theta: Any) -> Any:
+        """Return theta as numbers to be compared."""
+        return theta
 
     def extras(self, model: Any) -> dict[str, float]:
         """Return hyperparameters to be compared."""
@@ -139,6 +144,74 @@ class BernoulliOracle(Oracle):
 
     def extras(self, model: Bernoulli) -> dict[str, float]:
         return {"diffusion": float(model.diffusion[0]), "diffusion_1": float(model.diffusion[1])}
+
+
+class MultinomialOracle(Oracle):
+    """The multinomial model, with rows of few tokens or none."""
+
+    def __init__(self, persistence: tuple[float, float] = (0.2, 0.95)) -> None:
+        super().__init__(3)
+        self.persistence = persistence
+
+    def draw_model(self, rng: Rng) -> Multinomial:
+        persistence = float(_between(rng, *self.persistence))
+        return Multinomial(
+            float(_between(rng, 0.3, 4.0)), 0.3, 4.0, persistence, *self.persistence, 3
+        )
+
+    def draw_root(self, rng: Rng, model: Multinomial) -> Any:
+        return log_dirichlet(rng, np.full(3, model.concentration))
+
+    def draw_child(self, rng: Rng, model: Multinomial, parent: Any) -> Any:
+        eta = model.persistence
+        shapes = model.concentration * (eta * np.exp(parent) + (1.0 - eta) / 3)
+        return log_dirichlet(rng, np.maximum(shapes, 1e-280))
+
+    def draw_data(self, rng: Rng, model: Multinomial, theta: Any) -> Counts:
+        totals = (3 * np.arange(len(theta)) + 3) % 5
+        rows = [rng.multinomial(n, np.exp(t)) for n, t in zip(totals, theta, strict=True)]
+        return counts_of(np.array(rows))
+
+    def values(self, data: Counts) -> Any:
+        return dense_counts(data, 3)
+
+    def parameters(self, theta: Any) -> Any:
+        """Return probabilities; many are 0 or 1 but for rounding, which is not compared."""
+        return np.round(np.exp(theta), 9)
+
+    def extras(self, model: Multinomial) -> dict[str, float]:
+        result = {"concentration": model.concentration}
+        if model.persistence_low < model.persistence_high:
+            result["persistence"] = model.persistence
+        return result
+
+
+def log_dirichlet(rng: Rng, shapes: Any) -> Any:
+    """Return the logarithm of a draw, at least -1000."""
+    logs = np.log(rng.gamma(shapes + 1.0)) + np.log(rng.random(shapes.shape)) / shapes
+    return np.maximum(logs - special.logsumexp(logs), -1000.0)
+
+
+def counts_of(rows: Any) -> Counts:
+    """Return rows of counts in the form of the model."""
+    rows = np.asarray(rows)
+    where, outcomes = np.nonzero(rows)
+    n_entries = np.count_nonzero(rows, axis=1)
+    total = rows.sum(axis=1)
+    log_coefficient = special.gammaln(total + 1.0) - special.gammaln(rows + 1.0).sum(axis=1)
+    return Counts(
+        np.cumsum(n_entries) - n_entries, n_entries, outcomes.astype(np.int32),
+        rows[where, outcomes].astype(float), total, log_coefficient,
+    )  # fmt: skip
+
+
+def dense_counts(data: Counts, n_outcomes: int) -> Any:
+    """Return the counts as an array."""
+    rows = np.zeros((data.total.size, n_outcomes))
+    for n, (start, count) in enumerate(zip(data.start, data.n_entries, strict=True)):
+        entries = slice(start, start + count)
+        rows[n, data.outcomes[entries]] = data.counts[entries]
+    return rows
 
 
 # -- the joint draw --------------------------------------------------------------------------------
@@ -216,7 +289,8 @@ def summary(oracle: Oracle, state: State, data: Any, with_sticks: bool) -> dict[
     """Return statistics of everything together that do not depend on labels of nodes."""
     table, where, n_nodes = state.table, state.assignments, state.n_nodes
     depth = table.depth[:n_nodes]
-    first = state.theta[where[0]]
+    theta = oracle.parameters(state.theta)
+    first = theta[where[0]]
     x = oracle.values(data)
     above, node = set(), int(where[1])
     while node != -1:
@@ -230,14 +304,14 @@ def summary(oracle: Oracle, state: State, data: Any, with_sticks: bool) -> dict[
         "same": int(where[0] == where[1]),
         "above": int(where[0]) in above and where[0] != where[1],
         "children": len(of_root),
-        "root": float(state.theta[0, 0]),
-        "root_1": float(state.theta[0, 1]),
+        "root": float(theta[0, 0]),
+        "root_1": float(theta[0, 1]),
         "theta": float(first[0]),
         "theta_squared": float(first[1] ** 2),
         "x_theta": float(np.sum((x[0] - 0.3) * first)),
-        "x_other": float(np.sum((x[0] - 0.3) * state.theta[where[1]])),
+        "x_other": float(np.sum((x[0] - 0.3) * theta[where[1]])),
         "sum_x_theta": float(np.sum(x[:, 0])) * float(first[0]),
-        "step": float(np.sum((first - state.theta[max(int(table.parent[where[0]]), 0)]) ** 2)),
+        "step": float(np.sum((first - theta[max(int(table.parent[where[0]]), 0)]) ** 2)),
         "alpha0": state.sticks.alpha0,
         "decay": state.sticks.decay,
         "gamma": state.sticks.gamma,

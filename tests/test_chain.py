@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from joint import counts_of
 from treestick import chain as chains
 from treestick.chain import SCHEDULES, Swept, run_chain, scores
 from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
+from treestick.models.multinomial import Counts, Multinomial
 from treestick.moves import assignments, tasks
 from treestick.moves.state import State, Sticks
 from treestick.random import make_key
@@ -42,6 +44,13 @@ def bernoulli(n: int, d: int) -> tuple[Bernoulli, Bits]:
     return model, Bits(np.packbits(bits, axis=1, bitorder="little"))
 
 
+def multinomial(n: int, d: int) -> tuple[Multinomial, Counts]:
+    rng = np.random.default_rng(n + d)
+    p = rng.dirichlet(np.full(d, 0.3), size=3)
+    rows = np.array([rng.multinomial(k % 30, p[k % 3]) for k in range(n)])
+    return Multinomial(3.0, 0.1, 100.0, 0.9, 0.5, 1.0, d), counts_of(rows)
+
+
 def run(model: Any, data: Any, n_sweeps: int, schedule: str = "default", **how: Any) -> list[Swept]:
     n_data = data[0].shape[0]
     state = first_state(make_key(7, 3), model, STICKS, data, check_start("root", n_data))
@@ -62,7 +71,7 @@ def assert_same(first: State, second: State) -> None:
 
 @pytest.mark.parametrize("n_dimensions", [5, 70])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("make", [gaussian, bernoulli])
+@pytest.mark.parametrize("make", [gaussian, bernoulli, multinomial])
 def test_threads_change_nothing(make: Any, schedule: str, n_dimensions: int) -> None:
     """70 dimensions are updated in two parts; with 5, trees grow within a few sweeps."""
     model, data = make(3 * tasks.BLOCK + 100, n_dimensions)
@@ -167,9 +176,9 @@ def test_acceptance_does_not_fall_as_data_grow() -> None:
 SLOW = """
 import json, sys
 sys.path.insert(0, {tests!r})
-from test_chain import run, gaussian, bernoulli
+from test_chain import run, gaussian, bernoulli, multinomial
 result = {{}}
-for make in (gaussian, bernoulli):
+for make in (gaussian, bernoulli, multinomial):
     ends = [swept.state for swept in run(*make(12, 3), 4, {schedule!r})]
     result[make.__name__] = [
         (s.assignments.tolist(), s.theta.tolist(), [int(e) for e in s.table.entity], list(s.sticks))
@@ -195,7 +204,7 @@ def test_uncompiled_code_does_the_same(schedule: str) -> None:
         )
         assert finished.returncode == 0, finished.stderr
         results.append(json.loads(finished.stdout))
-    for name in ("gaussian", "bernoulli"):
+    for name in ("gaussian", "bernoulli", "multinomial"):
         for fast, slow in zip(results[0][name], results[1][name], strict=True):
             assert fast[0] == slow[0]
             np.testing.assert_allclose(fast[1], slow[1], rtol=1e-12, atol=1e-12)

@@ -30,17 +30,18 @@ from treestick import Tree, Uniform
 from treestick.analysis.convergence import disagreements, effective_draws
 from treestick.engine.progress import Progress
 from treestick.engine.threads import run_chains
-from treestick.estimators import BernoulliTree, GaussianTree, base
+from treestick.estimators import BernoulliTree, GaussianTree, MultinomialTree, base
 from treestick.inputs import InputError, InvalidType, InvalidValue
 from treestick.store import DrawRecord, DrawStore
 
 Floats = npt.NDArray[np.float64]
-Estimator = GaussianTree | BernoulliTree
+Estimator = GaussianTree | BernoulliTree | MultinomialTree
 
 QUICK: dict[str, Any] = {
     "n_draws": 3, "burn_in": 3, "n_chains": 1, "random_state": 0, "verbose": 0,
 }  # fmt: skip
 BOTH = pytest.mark.parametrize("kind", [GaussianTree, BernoulliTree])
+ALL = pytest.mark.parametrize("kind", [GaussianTree, BernoulliTree, MultinomialTree])
 
 
 def make(kind: type[Estimator], **changed: Any) -> Any:
@@ -50,6 +51,9 @@ def make(kind: type[Estimator], **changed: Any) -> Any:
 def make_data(kind: type[Estimator], n: int = 40, n_features: int = 3, seed: int = 0) -> Floats:
     """Return two clusters of data."""
     random = np.random.default_rng(seed)
+    if kind is MultinomialTree:
+        often = (np.arange(n)[:, None] + np.arange(n_features)) % 2
+        return random.poisson(1.0 + 5.0 * often).astype(np.float64)
     X = random.normal(size=(n, n_features)) + 4.0 * (np.arange(n) % 2)[:, None]
     return X if kind is GaussianTree else (X > 2.0).astype(np.float64)
 
@@ -73,8 +77,25 @@ def assert_same_predictions(one: Any, other: Any, X: Any) -> None:
 ASKS_FOR_CLASSES = "of sparse data, it wants a column of predict_proba for each class of y"
 
 
+class RoundedTree(MultinomialTree):
+    """A MultinomialTree for scikit-learn's checks, which feed it fractions as if they were counts.
+
+    They are rounded; everything else meets the class as it is.
+    """
+
+    def _read(self, X: Any) -> Any:
+        if sparse.issparse(X):
+            return super()._read(X.tocsr().rint())  # type: ignore[attr-defined]
+        cells = np.asarray(X)
+        if cells.dtype.kind == "f":
+            X = np.round(cells)
+        elif cells.dtype.kind == "O":
+            X = np.frompyfunc(lambda c: np.round(c) if isinstance(c, float) else c, 1, 1)(cells)
+        return super()._read(X)
+
+
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [make(GaussianTree), make(BernoulliTree, binarize=0.0)],
+    [make(GaussianTree), make(BernoulliTree, binarize=0.0), RoundedTree(**QUICK)],
     expected_failed_checks=lambda estimator: (
         {}
         if isinstance(estimator, GaussianTree)
@@ -88,7 +109,7 @@ def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> N
     check(estimator)
 
 
-@BOTH
+@ALL
 def test_fit_leaves_parameters_alone(kind: type[Estimator]) -> None:
     model = make(kind, alpha0=Uniform(1.0, 5.0), decay=(0.1, 0.5), gamma=1)
     before = copy.deepcopy(model.get_params())
@@ -100,7 +121,7 @@ def test_fit_leaves_parameters_alone(kind: type[Estimator]) -> None:
         fresh.predict(make_data(kind))
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize(
     "method", ["predict", "predict_proba", "score_samples", "score", "sample", "idata_"]
 )
@@ -110,7 +131,7 @@ def test_nothing_before_fit(kind: type[Estimator], method: str) -> None:
         getattr(make(kind), method)(*arguments)
 
 
-@BOTH
+@ALL
 def test_copies_predict_the_same(kind: type[Estimator], tmp_path: Path) -> None:
     X = make_data(kind)
     model = make(kind, n_chains=2).fit(X)
@@ -135,7 +156,7 @@ def test_copies_predict_the_same(kind: type[Estimator], tmp_path: Path) -> None:
             np.testing.assert_array_equal(predicted[name], values)
 
 
-@BOTH
+@ALL
 def test_data_frames(kind: type[Estimator]) -> None:
     X = make_data(kind)
     frame = pd.DataFrame(X, columns=["fins", "legs", "wings"], index=np.arange(X.shape[0])[::-1])
@@ -169,7 +190,7 @@ def test_gaussian_tree_refuses_sparse_data() -> None:
 # -- the posterior sample --------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_tree_and_labels(kind: type[Estimator]) -> None:
     X = make_data(kind)
     model = make(kind, n_draws=8, thin=2)
@@ -185,7 +206,7 @@ def test_tree_and_labels(kind: type[Estimator]) -> None:
             assert values.shape == (draw.n_nodes, 3)
 
 
-@BOTH
+@ALL
 def test_predictions(kind: type[Estimator]) -> None:
     X = make_data(kind)
     model = make(kind).fit(X)
@@ -242,15 +263,17 @@ def test_draws_outlive_the_fit_that_made_them() -> None:
     assert draws[0].n_data == X.shape[0]
 
 
-@BOTH
+@ALL
 def test_idata(kind: type[Estimator]) -> None:
     frame = pd.DataFrame(make_data(kind), columns=["fins", "legs", "wings"])
     idata = make(kind, n_chains=2, burn_in=4, thin=2).fit(frame).idata_
     posterior, statistics = idata["posterior"], idata["sample_stats"]
     scalars = {"alpha0", "decay", "gamma", "n_nodes", "depth"}
-    vectors = {"diffusion"}
+    vectors = set() if kind is MultinomialTree else {"diffusion"}
     if kind is GaussianTree:
         scalars, vectors = scalars | {"persistence"}, vectors | {"noise"}
+    elif kind is MultinomialTree:
+        scalars = scalars | {"concentration", "persistence"}
     assert set(posterior.data_vars) == scalars | vectors
     for name in scalars:
         assert posterior[name].dims == ("chain", "draw")
@@ -300,7 +323,7 @@ def test_effective_draws() -> None:
 # -- where chains begin ----------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_chains_begin_where_they_are_told(kind: type[Estimator]) -> None:
     """A sweep of the paper's moves finds no clusters, and leaves those alone that are there."""
     X, groups = make_data(kind, n=200, n_features=12), np.arange(200) % 2
@@ -312,7 +335,7 @@ def test_chains_begin_where_they_are_told(kind: type[Estimator]) -> None:
         assert model.init is init
 
 
-@BOTH
+@ALL
 def test_idata_agrees_with_the_draws(kind: type[Estimator]) -> None:
     model = make(kind, n_chains=2).fit(make_data(kind))
     posterior, statistics = model.idata_["posterior"], model.idata_["sample_stats"]
@@ -343,7 +366,7 @@ def test_fixed_hyperparameters_stay_as_they_are() -> None:
 # -- the same bits ---------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_threads_change_nothing(kind: type[Estimator]) -> None:
     X = make_data(kind, n=5000)  # three blocks of rows
     models = [make(kind, n_chains=2, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2, 3)]
@@ -354,7 +377,7 @@ def test_threads_change_nothing(kind: type[Estimator]) -> None:
     assert other.tree_.log_likelihood != models[0].tree_.log_likelihood
 
 
-@BOTH
+@ALL
 def test_random_state_as_in_scikit_learn(kind: type[Estimator]) -> None:
     X = make_data(kind)
     state = np.random.RandomState(5)
@@ -368,7 +391,8 @@ FULL = {"diffusion": np.array([[2.0, 1.5, 0.2], [1.5, 3.0, -0.5], [0.2, -0.5, 1.
 
 
 @pytest.mark.parametrize(
-    ("kind", "changed"), [(GaussianTree, {}), (BernoulliTree, {}), (GaussianTree, FULL)]
+    ("kind", "changed"),
+    [(GaussianTree, {}), (BernoulliTree, {}), (GaussianTree, FULL), (MultinomialTree, {})],
 )
 def test_rows_are_predicted_each_by_itself(kind: type[Estimator], changed: dict[str, Any]) -> None:
     model = make(kind, **changed).fit(make_data(kind))
@@ -551,7 +575,7 @@ def with_cell(kind: type[Estimator], cell: object) -> npt.NDArray[Any]:
     return X
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("cell", [np.nan, np.inf, -np.inf, None, "text", "1", 1j])
 @pytest.mark.usefixtures("no_sampling")
 def test_cells_that_are_no_numbers(kind: type[Estimator], cell: object) -> None:
@@ -579,7 +603,7 @@ def test_cells_that_are_too_large() -> None:
         make(GaussianTree).fit(frame.to_numpy())
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize(
     ("X", "said"),
     [
@@ -599,7 +623,7 @@ def test_tables_of_the_wrong_shape(kind: type[Estimator], X: Any, said: str) -> 
         make(kind).fit(X)
 
 
-@BOTH
+@ALL
 def test_bad_new_data(kind: type[Estimator]) -> None:
     model = make(kind).fit(make_data(kind))
     for method in (model.predict, model.predict_proba, model.score_samples, model.score):
@@ -618,7 +642,7 @@ def bad(name: str, value: object, said: str) -> Any:
     return pytest.param({name: value}, said, id=f"{name}={value}".replace("\n", " "))
 
 
-BAD_FOR_BOTH = [
+BAD_FOR_ALL = [
     bad("n_draws", 0, "n_draws=0 is not a whole number >= 1"),
     bad("n_draws", 2.5, "n_draws=2.5 is not a whole number"),
     bad("burn_in", -1, "burn_in=-1 is not a whole number >= 0"),
@@ -639,6 +663,8 @@ BAD_FOR_BOTH = [
     bad("decay", 2, "decay=2.0 must be above 0 and at most 1"),
     bad("gamma", (3, 1), r"gamma=\(3, 1\): the low end must be below the high end"),
     bad("gamma", [1, 2], r"gamma=\[1, 2\] is not a number"),
+]  # fmt: skip
+BAD_FOR_BOTH = [
     bad("diffusion", "x", "diffusion='x' is not a number"),
     bad("diffusion", 0.0, "diffusion=0.0 must be above 0"),
     bad("diffusion", [1.0, 2.0], r"diffusion=\[1.0, 2.0\] is not .* each of the 3 features"),
@@ -677,10 +703,19 @@ def check_refused(model: Any, X: Floats, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@ALL
+@pytest.mark.parametrize(("changed", "said"), BAD_FOR_ALL)
+@pytest.mark.usefixtures("no_sampling")
+def test_bad_parameters(kind: type[Estimator], changed: dict[str, Any], said: str) -> None:
+    check_refused(make(kind, **changed), make_data(kind), said)
+
+
 @BOTH
 @pytest.mark.parametrize(("changed", "said"), BAD_FOR_BOTH)
 @pytest.mark.usefixtures("no_sampling")
-def test_bad_parameters(kind: type[Estimator], changed: dict[str, Any], said: str) -> None:
+def test_bad_parameters_of_gaussian_diffusion(
+    kind: type[Estimator], changed: dict[str, Any], said: str
+) -> None:
     check_refused(make(kind, **changed), make_data(kind), said)
 
 
@@ -726,7 +761,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]
 ENDLESS = {"n_draws": 10_000, "n_chains": 2, "n_jobs": 3}
 
 
-@BOTH
+@ALL
 def test_an_interrupt_keeps_the_draws_so_far(
     kind: type[Estimator], interrupt: Callable[[int], None]
 ) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treestick.inputs import InputError, InvalidType, InvalidValue
-from treestick.io import arrays, read_bits, read_reals
+from treestick.io import arrays, read_bits, read_counts, read_reals
 
 Form = Callable[[NDArray[np.int64]], Any]
 Read = Callable[..., Any]
@@ -213,6 +213,33 @@ BAD_CELLS: list[tuple[Any, str]] = [
     ({"foo": "bar"}, f"{{'foo': 'bar'}} {CONTAINER} a number"),
     ([1, 2], f"[1, 2] {CONTAINER} a number"),
 ]
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_counts(form: str) -> None:
+    counts = read_counts(FORMS[form](BITS), "MultinomialTree")
+    assert isinstance(counts, sparse.csr_array)
+    assert counts.dtype == np.float64
+    assert counts.has_canonical_format
+    assert counts.nnz == np.count_nonzero(BITS)
+    np.testing.assert_array_equal(counts.toarray(), BITS)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("cell", [-1, 0.5, -0.5, 2.0**41])
+def test_what_is_not_a_count_is_named(cell: float) -> None:
+    X = 3.0 * BITS
+    X[7, 2] = X[7, 9] = X[8, 0] = cell
+    for form in (X, X.tolist(), X.astype(object), pd.DataFrame(X), sparse.lil_array(X)):
+        line = message(read_counts, form, "MultinomialTree")
+        assert line.startswith(f"row 7, column 2: {X[7, 2]}")
+        assert line.endswith("; MultinomialTree needs whole numbers >= 0")
+    X[7, 2] = np.nan
+    for form in (X, sparse.csr_array(X)):
+        assert message(read_counts, form, "A") == (
+            "row 7, column 2: the value is NaN; A needs whole numbers >= 0"
+        )
 
 
 @pytest.mark.usefixtures("blocks")

@@ -549,7 +549,7 @@ def p_uniform(draws: Floats, low: Floats, high: Floats) -> float:
     return min(p_means(products(u - 0.5)), *each)
 
 
-INFERRED = {"persistence", "diffusion", "noise", "alpha0", "decay", "gamma"}
+INFERRED = {"persistence", "concentration", "diffusion", "noise", "alpha0", "decay", "gamma"}
 
 
 def drawn_from_prior(draw: Callable[[Any, Any], Any], model: Any) -> tuple[Floats, Floats, Floats]:

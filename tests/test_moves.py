@@ -16,6 +16,7 @@ from joint import (
     BernoulliOracle,
     GaussianOracle,
     Move,
+    MultinomialOracle,
     Oracle,
     Sample,
     fresh_sample,
@@ -42,6 +43,8 @@ ORACLES: dict[str, Oracle] = {
     "gaussian": GaussianOracle(),
     "shared noise": GaussianOracle(shared_noise=True),
     "bernoulli": BernoulliOracle(),
+    "multinomial": MultinomialOracle(),
+    "lasting": MultinomialOracle(persistence=(1.0, 1.0)),
 }
 
 
@@ -93,7 +96,8 @@ OF_THE_MODEL = ("assignments", "parameters", "model", "sweep", "paper")
     ("name", "model"),
     [(name, "gaussian") for name in OF_THE_TREE + OF_THE_MODEL]
     + [(name, "bernoulli") for name in OF_THE_MODEL]
-    + [("model", "shared noise")],
+    + [(name, "multinomial") for name in OF_THE_MODEL]
+    + [("model", "shared noise"), ("parameters", "lasting"), ("model", "lasting")],
 )
 def test_move_leaves_the_joint_law_invariant(name: str, model: str) -> None:
     move = move_of(name, MODULES[name])
@@ -170,6 +174,12 @@ MODEL_BUGS = {
         "if change < level[d]:",
         "if change < np.inf:",
     ),
+    "tables of another concentration": (
+        "model",
+        "multinomial",
+        "model.concentration, model.persistence, table, theta, customers\n    )\n    stream",
+        "2 * model.concentration, model.persistence, table, theta, customers\n    )\n    stream",
+    ),
 }
 RARER_MODEL_BUGS = {
     "data at the root forgotten": (
@@ -233,3 +243,30 @@ def test_a_wrong_jacobian_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     check_model_bug(
         ("model", "gaussian", "eta = model.persistence\n", "eta = model.persistence \n"), 6000
     )
+
+
+SHARED_BUGS = {
+    "tables that pass forget the base measure": (
+        "parameters",
+        "return from_parent / (from_parent + (1.0 - persistence) / n_outcomes)",
+        "return 1.0",
+    ),
+    "a prior that is uniform in the logarithm": (
+        "model",
+        "target = log_c * (n_tables + 1.0)",
+        "target = log_c * n_tables",
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bug", SHARED_BUGS)
+def test_bug_in_the_dirichlet_diffusion_is_caught(
+    bug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, correct, wrong = SHARED_BUGS[bug]
+    copy = planted("treestick.diffusions.dirichlet", correct, wrong)
+    for function in ("seat", "draw_concentration"):
+        monkeypatch.setattr(f"treestick.diffusions.dirichlet.{function}", getattr(copy, function))
+    check_model_bug((name, "multinomial", "    return 1\n\n\n@compiled\ndef adapt",
+                     "    return 1 \n\n\n@compiled\ndef adapt"), 6000)  # fmt: skip

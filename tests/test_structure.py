@@ -1,4 +1,4 @@
-"""Structural moves leave the joint law of everything invariant, for both models.
+"""Structural moves leave the joint law of everything invariant, for all models.
 
 The statistics and the alarm are those of ``test_moves.py``. A sharper test, for the Gaussian model
 alone, and planted errors are in ``test_hastings.py``.
@@ -13,6 +13,7 @@ from joint import (
     BernoulliOracle,
     GaussianOracle,
     Move,
+    MultinomialOracle,
     Oracle,
     Sample,
     fresh_sample,
@@ -23,7 +24,11 @@ from laws import ALARM
 from treestick.moves.candidates import move_candidates
 from treestick.moves.structure.plan import MOVES, move_structure
 
-ORACLES: dict[str, Oracle] = {"gaussian": GaussianOracle(), "bernoulli": BernoulliOracle()}
+ORACLES: dict[str, Oracle] = {
+    "gaussian": GaussianOracle(),
+    "bernoulli": BernoulliOracle(),
+    "multinomial": MultinomialOracle(),
+}
 TASKS = [(0, 3), (3, N_DATA)]
 N_MOVED = 1600
 N_PROPOSALS = 8

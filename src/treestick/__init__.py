@@ -14,7 +14,15 @@ from treestick.inputs import Uniform
 from treestick.report import drawing as _drawing
 from treestick.tree import Tree
 
-__all__ = ["BernoulliTree", "GaussianTree", "Tree", "Uniform", "__version__", "prior"]
+__all__ = [
+    "BernoulliTree",
+    "GaussianTree",
+    "MultinomialTree",
+    "Tree",
+    "Uniform",
+    "__version__",
+    "prior",
+]
 
 # Drawing needs more than the class itself, which lies below it: attached here (see ARCHITECTURE).
 Tree.plot = _drawing.plot
@@ -25,7 +33,7 @@ def __getattr__(name: str) -> Any:
     """Import the parts that need compiled code when they are first used."""
     if name == "prior":
         return import_module("treestick.prior")
-    if name in ("BernoulliTree", "GaussianTree"):
+    if name in ("BernoulliTree", "GaussianTree", "MultinomialTree"):
         return getattr(import_module("treestick.estimators"), name)
     raise AttributeError(f"module 'treestick' has no attribute {name!r}")
 

@@ -38,6 +38,7 @@ class NodeModel(NamedTuple):
     draw_root: Callable[..., Any]
     draw_child: Callable[..., Any]
     prepare: Callable[..., Any]
+    n_exact_levels: Callable[..., Any]
     prepare_unseen: Callable[..., Any]
     draw_chain: Callable[..., Any]
     log_likelihood: Callable[..., Any]
@@ -59,6 +60,10 @@ class NodeModel(NamedTuple):
 GIVEN, DRAWN = np.int64(0), np.int64(1)
 """Whether :func:`fit_group` draws. NumPy's numbers, because Numba would compile a function anew for
 each constant of Python's that it is called with."""
+
+
+EVERY_LEVEL = 2**31
+"""What :func:`n_exact_levels` returns where any number of levels has a closed form."""
 
 
 class Group(NamedTuple):
@@ -160,10 +165,19 @@ def prepare(model: Any, theta: Any, prepared: Any) -> None:
 
 
 @_stands_for_the_models
+def n_exact_levels(model: Any) -> int:
+    """Return how many levels below a node the next two functions can go; at least 1.
+
+    ``EVERY_LEVEL`` if there is no limit. It is a function of the model's class alone.
+    """
+
+
+@_stands_for_the_models
 def prepare_unseen(model: Any, theta: Any, levels: int, prepared: Any) -> None:
     """Write what :func:`log_likelihood` needs of an unseen node ``levels`` below ``theta``.
 
-    The likelihood is then that of a datum with the unseen node's own parameters integrated out.
+    The likelihood is then that of a datum with the parameters of the unseen node, and of those on
+    the way to it, integrated out. ``levels`` is at most :func:`n_exact_levels`.
     """
 
 
@@ -172,7 +186,7 @@ def draw_chain(stream: Any, model: Any, data: Any, n: int, above: Any, thetas: A
     """Write parameters of a chain of nodes below ``above``, each the child of the one before.
 
     They are drawn given that datum ``n`` is at the last of them, exactly: the likelihood with them
-    integrated out is that of :func:`prepare_unseen`.
+    integrated out is that of :func:`prepare_unseen`. There are at most :func:`n_exact_levels`.
     """
 
 
@@ -283,7 +297,11 @@ def adapt(model: Any, acceptance: float) -> Any:
 
 @_stands_for_the_models
 def update_hyperparameters(key: Any, model: Any, table: Any, statistics: Any, theta: Any) -> Any:
-    """Return the model with its inferred hyperparameters moved, given ``theta`` and the data."""
+    """Return the model with its inferred hyperparameters moved, given the data.
+
+    ``theta`` may be overwritten too, all rows: hyperparameters that ``theta`` holds back are moved
+    with it integrated out, and it is drawn anew. Together they keep their law given all else.
+    """
 
 
 @_stands_for_the_models

@@ -84,6 +84,10 @@ class Purpose(enum.IntEnum):
     """The Gibbs draw of one datum's node among many."""
     STRUCTURE = 19
     """One proposal of the structural moves."""
+    TABLES = 21
+    """Where the customers of one node sit (:mod:`treestick.diffusions.dirichlet`)."""
+    UNSEEN_LEVEL = 22
+    """The parameters of unseen nodes below one node, where a mixture needs them."""
 
 
 class Key(NamedTuple):
@@ -386,6 +390,30 @@ def log_beta(stream: Stream, a: float, b: float) -> tuple[float, float]:
 def beta(stream: Stream, a: float, b: float) -> float:
     """Draw from Beta(a, b)."""
     return math.exp(log_beta(stream, a, b)[0])
+
+
+@compiled
+def binomial(stream: Stream, n: int, p: float) -> int:
+    """Draw from Binomial(n, p), in a time that grows with the logarithm of n.
+
+    Of n uniform numbers, those below p are counted. The i-th smallest is Beta(i, n + 1 - i), and
+    given it, those on either side of it are uniform there (Relles 1972): with i in the middle, half
+    of them are counted at once.
+    """
+    below = 0
+    while n > 32:
+        i = n // 2 + 1
+        x = beta(stream, float(i), float(n + 1 - i))
+        if x <= p:
+            below += i
+            n -= i
+            p = (p - x) / (1.0 - x) if x < 1.0 else 0.0
+        else:
+            n = i - 1
+            p /= x
+    for _ in range(n):
+        below += uniform(stream) < p
+    return below
 
 
 @compiled

@@ -7,11 +7,14 @@ unseen subtree under node e, it stops m levels below e with probability
     1 / (1 + alpha(d + m)) * prod_{j < m} alpha(d + j) / (1 + alpha(d + j)),    d = depth of e,
 
 and its likelihood is the model's, m diffusions below theta[e], integrated over those
-(:func:`treestick.contract.prepare_unseen`). So a draw is a mixture of explicit densities.
+(:func:`treestick.contract.prepare_unseen`). So a draw is a mixture of explicit densities. Where a
+model has closed forms for a few levels only, the nodes on the way to deeper ones get parameters
+that are drawn, once for all data, from a key of their own.
 
 Rule 1. No mass is dropped: levels end where less than ``NEGLIGIBLE`` of all mass lies below, at the
 latest after ``MOST_LEVELS``, and all mass below goes to the last level. (The latter matters where
-alpha hardly decays, and moves the mass of nodes more than a hundred levels down.)
+alpha hardly decays, and moves the mass of nodes more than a hundred levels down.) Where parameters
+have to be drawn, at most ``MOST_DRAWN`` levels are, one draw for each node and level.
 Rule 2. Every row is computed by itself and in one order, so results do not depend on which rows
 come together, nor on threads.
 """
@@ -25,11 +28,12 @@ from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.prior.urn import urn_mass
-from treestick.random import Key, Purpose, key_for, open_stream, uniform
+from treestick.random import Key, Purpose, key_for, open_stream, reopen, uniform
 from treestick.tree.table import NULL, NodeTable
 
 NEGLIGIBLE = 1e-9
 MOST_LEVELS = 100
+MOST_DRAWN = 4
 COMPONENTS_AT_ONCE, DATA_AT_ONCE = 32, 64
 
 
@@ -44,9 +48,16 @@ class Components(NamedTuple):
 
 
 @compiled
-def make_components(model: Any, table: NodeTable, theta: Floats, sticks: Sticks) -> Components:
-    """Return the mixture of the nodes of ``table`` and the unseen subtrees below them."""
+def make_components(
+    key: Key, model: Any, table: NodeTable, theta: Floats, sticks: Sticks
+) -> Components:
+    """Return the mixture of the nodes of ``table`` and the unseen subtrees below them.
+
+    ``key`` is for the models without closed forms for every level.
+    """
     n_nodes = table.size[0]
+    n_exact = contract.n_exact_levels(model)
+    most_levels = min(MOST_LEVELS, n_exact + MOST_DRAWN)
     mass = urn_mass(table, sticks.alpha0, sticks.decay, sticks.gamma)
     # Of all mass, what enters a new child of each node: see urn_mass for the same factors.
     entering = np.empty(n_nodes)
@@ -58,7 +69,7 @@ def make_components(model: Any, table: NodeTable, theta: Floats, sticks: Sticks)
         goes_on = mass[node] / (n_here + 1.0) * (n_below + alpha)
         entering[node] = goes_on * sticks.gamma / (n_below + sticks.gamma)
         left, level = entering[node], 0
-        while level == 0 or (left >= NEGLIGIBLE and level < MOST_LEVELS):
+        while level == 0 or (left >= NEGLIGIBLE and level < most_levels):
             level += 1
             alpha = alpha_at(sticks, table.depth[node] + level)
             left *= alpha / (1.0 + alpha)
@@ -75,15 +86,24 @@ def make_components(model: Any, table: NodeTable, theta: Floats, sticks: Sticks)
         components.node[node] = node
         contract.prepare(model, theta[node], components.prepared[node])
     position = n_nodes
+    stream = open_stream(key)
+    above, drawn = np.empty(theta.shape[1]), np.empty(theta.shape[1])
     for node in range(n_nodes):
         left = entering[node]
+        reopen(stream, key_for(key, Purpose.UNSEEN_LEVEL, node))
+        above[:] = theta[node]
         for level in range(1, n_levels[node] + 1):
             alpha = alpha_at(sticks, table.depth[node] + level)
             stops = left if level == n_levels[node] else left / (1.0 + alpha)
             left *= alpha / (1.0 + alpha)
             components.log_weight[position] = math.log(stops) if stops > 0.0 else -math.inf
             components.node[position] = node
-            contract.prepare_unseen(model, theta[node], level, components.prepared[position])
+            if level > n_exact:
+                contract.draw_child(stream, model, above, drawn)
+                above[:] = drawn
+            contract.prepare_unseen(
+                model, above, min(level, n_exact), components.prepared[position]
+            )
             position += 1
     return components
 

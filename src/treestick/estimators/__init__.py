@@ -2,5 +2,6 @@
 
 from treestick.estimators.bernoulli import BernoulliTree
 from treestick.estimators.gaussian import GaussianTree
+from treestick.estimators.multinomial import MultinomialTree
 
-__all__ = ["BernoulliTree", "GaussianTree"]
+__all__ = ["BernoulliTree", "GaussianTree", "MultinomialTree"]

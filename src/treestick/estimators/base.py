@@ -90,12 +90,12 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     @staticmethod
-    def _make_room(units: Any, n: int) -> Any:
-        """Return data of the compiled model with room for ``n`` rows."""
+    def _make_room(units: Any, n: int, rng: np.random.RandomState) -> Any:
+        """Return data of the compiled model with room for ``n`` rows that are to be drawn."""
         raise NotImplementedError
 
     @staticmethod
-    def _decode(units: Any, data: Any) -> npt.NDArray[Any]:
+    def _decode(units: Any, data: Any) -> Any:
         """Return rows as the user knows them."""
         raise NotImplementedError
 
@@ -334,7 +334,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
             rows = result[start : start + ROWS_AT_ONCE]
             components.posterior_nodes(mixture.model, data, made, n_nodes, start, rows)
 
-        self._for_rows(some, mixture, n_rows)
+        self._for_rows(some, self._best, mixture, n_rows)
         return result
 
     def score_samples(self, X: Any) -> Floats:
@@ -342,14 +342,16 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
         Every draw is a mixture over its nodes, weighed by the urn, and over the unseen subtrees
         below them, whose parameters are integrated out (what lies more than a hundred levels below
-        a node counts as the hundredth). Constants are included, so densities of
-        different models of the same data compare.
+        a node counts as the hundredth). Where that has no closed form, parameters of unseen nodes
+        are drawn, the same for all rows. Constants are included, so densities of different models
+        of the same data compare.
         """
         data, n_rows = self._new_data(X)
         total, out = np.full(n_rows, -np.inf), np.empty(n_rows)
         for position in range(len(self.draws_)):
             mixture = self.draws_.mixture(position)
-            self._for_rows(partial(_log_densities, mixture.model, data, out), mixture, n_rows)
+            work = partial(_log_densities, mixture.model, data, out)
+            self._for_rows(work, position, mixture, n_rows)
             total = np.logaddexp(total, out)
         return np.asarray(total - np.log(len(self.draws_)))
 
@@ -357,7 +359,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return the mean of :meth:`score_samples` over the rows: nats per datum."""
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> npt.NDArray[Any]:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw rows from the posterior predictive.
 
         Each comes from a posterior draw chosen at random, and may come from a node that no datum
@@ -375,7 +377,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         rng = check_random_state(random_state)
         key = make_key(int(rng.randint(2**31 - 1)))
         chosen = rng.randint(len(self.draws_), size=n_samples)
-        data = self._make_room(self._units, n_samples)
+        data = self._make_room(self._units, n_samples, rng)
         for position in np.unique(chosen):
             table, theta, model, sticks = self.draws_.mixture(int(position))
             for n in np.flatnonzero(chosen == position):
@@ -390,13 +392,21 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self._encode(self._units, values)
 
     def _for_rows(
-        self, work: Callable[[components.Components, int], None], mixture: Mixture, n_rows: int
+        self,
+        work: Callable[[components.Components, int], None],
+        position: int,
+        mixture: Mixture,
+        n_rows: int,
     ) -> None:
-        """Call ``work`` with the first of every few rows, on several threads."""
+        """Call ``work`` with the first of every few rows, on several threads.
+
+        ``position`` is that of the draw; what has to be drawn for its mixture is a function of it.
+        """
         starts = range(0, n_rows, ROWS_AT_ONCE)
         table, theta, model, sticks = mixture
         with deferred_interrupts():
-            made = components.make_components(model, table, theta, sticks)
+            key = make_key(0, chain=position)
+            made = components.make_components(key, model, table, theta, sticks)
             if len(starts) == 1:
                 work(made, 0)
                 return

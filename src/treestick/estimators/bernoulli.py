@@ -133,7 +133,7 @@ class BernoulliTree(TreeEstimator):
         return Bits(values[0]), values[0].shape[0]
 
     @staticmethod
-    def _make_room(units: int, n: int) -> Bits:
+    def _make_room(units: int, n: int, rng: np.random.RandomState) -> Bits:
         return Bits(np.zeros((n, (units + 7) // 8), dtype=np.uint8))
 
     @staticmethod

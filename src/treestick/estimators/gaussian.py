@@ -233,7 +233,7 @@ class GaussianTree(TreeEstimator):
         return Reals(values), values.shape[0]
 
     @staticmethod
-    def _make_room(units: Units, n: int) -> Reals:
+    def _make_room(units: Units, n: int, rng: np.random.RandomState) -> Reals:
         return Reals(np.empty((n, units.scale.size)))
 
     @staticmethod

@@ -9,10 +9,10 @@ SciPy sparse matrix or array. Rules:
    one in reading order, whatever is wrong with it.
 3. Rows are read a block at a time. Beyond what was given and what is returned this takes some 32 MB
    (or one row, if that is more). Two things are copied as a whole before: lists, into an array, and
-   sparse formats other than CSR, into CSR.
+   sparse formats other than CSR, into CSR. Sparse counts stay sparse throughout.
 
-The messages about shapes, complex numbers and containers hold the words that scikit-learn's
-estimator checks ask for.
+The messages about shapes, complex numbers, containers and negative counts hold the words that
+scikit-learn's estimator checks ask for.
 """
 
 import math
@@ -29,6 +29,12 @@ from treestick.inputs import InputError, InvalidType, InvalidValue, check_real, 
 
 BLOCK_CELLS = 2**19
 """Cells read at a time: a boxed number with its pointer takes 40 bytes, which makes 20 MB."""
+
+
+REAL, BIT, COUNT = "real", "bit", "count"
+NEEDED = {REAL: "finite numbers", BIT: "0 or 1", COUNT: "whole numbers >= 0"}
+MOST_COUNT = 2**40
+"""Sums of a few thousand of them are still exact in float64."""
 
 
 def read_reals(X: Any, model: str, names: Sequence[str] | None = None) -> NDArray[np.float64]:
@@ -79,9 +85,36 @@ def read_bits(
     table = _table(X, model)
     n_rows, n_columns = table.shape
     packed = np.empty((n_rows, -(-n_columns // 8)), dtype=np.uint8)
-    for rows, values in _blocks(table, model, _names(X, names), bits=binarize is None):
+    kind = BIT if binarize is None else REAL
+    for rows, values in _blocks(table, model, _names(X, names), kind):
         packed[rows] = np.packbits(values > threshold, axis=1, bitorder="little")
     return packed, n_columns
+
+
+def read_counts(X: Any, model: str, names: Sequence[str] | None = None) -> sparse.csr_array:
+    """Return a table of whole numbers, 0 or more, as a new sparse array of float64.
+
+    Parameters are those of :func:`read_reals`. In the result, columns ascend within a row, and
+    every cell stands once, if it is not 0.
+    """
+    table, labels = _table(X, model), _names(X, names)
+    is_sparse: bool = sparse.issparse(table)
+    if not is_sparse:
+        blocks = [sparse.csr_array(values) for _, values in _blocks(table, model, labels, COUNT)]
+        return sparse.csr_array(sparse.vstack(blocks, format="csr"))
+    counts: Any = sparse.csr_array(table, copy=True)
+    counts.sum_duplicates()
+    values = _values(counts.data)
+    good = _are_good(values, COUNT)
+    for entry in np.flatnonzero(~good).tolist():
+        row = int(np.searchsorted(counts.indptr, entry, side="right")) - 1
+        cell, column = counts.data[entry], int(counts.indices[entry])
+        raise _error(cell, _fault(cell, model, COUNT), row, column, labels)
+    if counts.data.dtype.kind == "c":
+        raise _complex_error(model)
+    result = sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
+    result.eliminate_zeros()
+    return result
 
 
 def _names(X: Any, names: Sequence[str] | None) -> Sequence[object]:
@@ -155,9 +188,9 @@ def _check_shape(X: object, shape: tuple[int, ...], model: str) -> None:
 
 
 def _blocks(
-    table: Any, model: str, names: Sequence[object], bits: bool = False
+    table: Any, model: str, names: Sequence[object], kind: str = REAL
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Yield the numbers of some rows at a time, checked to be finite, or to be 0 or 1."""
+    """Yield the numbers of some rows at a time, checked to be of a kind."""
     n_rows, n_columns = table.shape
     step = max(1, BLOCK_CELLS // n_columns)
     is_sparse: bool = sparse.issparse(table)
@@ -167,16 +200,30 @@ def _blocks(
         part = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
         cells = part.toarray() if is_sparse else np.asarray(part)
         values = _values(cells)
-        good = (values == 0) | (values == 1) if bits else np.isfinite(values)
+        good = _are_good(values, kind)
         if not good.all():
-            raise _first_fault(cells, ~good, start, model, names, bits)
+            raise _first_fault(cells, ~good, start, model, names, kind)
         is_complex |= cells.dtype.kind == "c"
         yield rows, values
     if is_complex:
-        raise InvalidValue(
-            "Complex data not supported: all the imaginary parts are 0; "
-            f"give {model} only the real parts"
-        )
+        raise _complex_error(model)
+
+
+def _complex_error(model: str) -> InputError:
+    return InvalidValue(
+        "Complex data not supported: all the imaginary parts are 0; "
+        f"give {model} only the real parts"
+    )
+
+
+def _are_good(values: NDArray[np.float64], kind: str) -> NDArray[np.bool]:
+    if kind == BIT:
+        good = (values == 0) | (values == 1)
+    elif kind == COUNT:
+        good = (values >= 0) & (values <= MOST_COUNT) & (values == np.floor(values))
+    else:
+        good = np.isfinite(values)
+    return np.asarray(good)
 
 
 def _values(cells: NDArray[Any]) -> NDArray[np.float64]:
@@ -207,21 +254,27 @@ def _first_fault(
     start: int,
     model: str,
     names: Sequence[object],
-    bits: bool,
+    kind: str,
 ) -> InputError:
     """Return the error for the first of the suspect cells that has a fault."""
     places = np.flatnonzero(suspect).tolist()
-    place, fault = next((k, fault) for k in places if (fault := _fault(cells.flat[k], model, bits)))
+    place, fault = next((k, fault) for k in places if (fault := _fault(cells.flat[k], model, kind)))
     row, column = divmod(place, cells.shape[1])
+    return _error(cells.flat[place], fault, start + row, column, names)
+
+
+def _error(
+    cell: object, fault: str | None, row: int, column: int, names: Sequence[object]
+) -> InputError:
     name = names[column] if column < len(names) else column
     label = shown(str(name)) if isinstance(name, str) else column
-    error = InvalidType if _is_container(cells.flat[place]) else InvalidValue
-    return error(f"row {start + row}, column {label}: {fault}")
+    error = InvalidType if _is_container(cell) else InvalidValue
+    return error(f"row {row}, column {label}: {fault}")
 
 
-def _fault(cell: Any, model: str, bits: bool) -> str | None:
+def _fault(cell: Any, model: str, kind: str) -> str | None:
     """Return what is wrong with a cell, and what the model needs, or None if nothing is."""
-    needs = f"{model} needs {'0 or 1' if bits else 'finite numbers'}"
+    needs = f"{model} needs {NEEDED[kind]}"
     if not _is_number(type(cell)):
         return f"{_why_no_number(cell)}; {needs}"
     try:
@@ -235,8 +288,14 @@ def _fault(cell: Any, model: str, bits: bool) -> str | None:
     if math.isinf(value):
         fault = value if cell == value else "too large for float64 (it becomes inf)"
         return f"the value is {fault}; {needs}"
-    if bits and value not in (0, 1):
+    if kind == BIT and value not in (0, 1):
         return f"{_written(cell)} is not a bit; {needs} (or set binarize)"
+    if kind == COUNT and value < 0:
+        return f"{_written(cell)} is not a count (Negative values in data); {needs}"
+    if kind == COUNT and value != math.floor(value):
+        return f"{_written(cell)} is not a count; {needs}"
+    if kind == COUNT and value > MOST_COUNT:
+        return f"{_written(cell)} is too large for a count (at most 2**40); {needs}"
     return None
 
 

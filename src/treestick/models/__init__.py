@@ -1,5 +1,5 @@
 """Likelihoods at the nodes: one file each. Importing this package registers them all."""
 
-from treestick.models import bernoulli, gaussian
+from treestick.models import bernoulli, gaussian, multinomial
 
-__all__ = ["bernoulli", "gaussian"]
+__all__ = ["bernoulli", "gaussian", "multinomial"]

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.contract import NodeModel, register
+from treestick.contract import EVERY_LEVEL, NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
 from treestick.diffusions.logistic import draw_given_bit, logistic, softplus
 from treestick.diffusions.logits import estimate, fit_group, log_evidence, log_transition
@@ -158,6 +158,12 @@ def prepare(model: Bernoulli, theta: Floats, prepared: Floats) -> None:
             none -= math.log(product)
             product = 1.0
     _tabulate(theta, none - math.log(product), prepared)
+
+
+@compiled
+def n_exact_levels(model: Bernoulli) -> int:
+    """Every level: steps add up to one step."""
+    return EVERY_LEVEL
 
 
 @compiled
@@ -597,6 +603,7 @@ register(
         draw_root,
         draw_child,
         prepare,
+        n_exact_levels,
         prepare_unseen,
         draw_chain,
         log_likelihood,

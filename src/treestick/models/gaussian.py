@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.contract import Group, NodeModel, register
+from treestick.contract import EVERY_LEVEL, Group, NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
 from treestick.random import (
     Key,
@@ -138,6 +138,12 @@ def draw_child(stream: Stream, model: Gaussian, parent: Floats, theta: Floats) -
 def prepare(model: Gaussian, theta: Floats, prepared: Floats) -> None:
     """Write the constant, the mean and the precisions of the density at a node."""
     prepare_unseen(model, theta, 0, prepared)
+
+
+@compiled
+def n_exact_levels(model: Gaussian) -> int:
+    """Every level: steps add up to one step."""
+    return EVERY_LEVEL
 
 
 @compiled
@@ -519,6 +525,7 @@ register(
         draw_root,
         draw_child,
         prepare,
+        n_exact_levels,
         prepare_unseen,
         draw_chain,
         log_likelihood,

@@ -33,9 +33,10 @@ def move_parameters(
 
 
 def move_model_hyperparameters(key: Key, state: State) -> State:
-    """Update the hyperparameters of the model, given ``theta``."""
-    model = _update_hyperparameters(key, state.model, state.table, state.statistics, state.theta)
-    return state._replace(model=model)
+    """Update the hyperparameters of the model, and ``theta`` with them where the model wants it."""
+    theta = state.theta.copy()
+    model = _update_hyperparameters(key, state.model, state.table, state.statistics, theta)
+    return state._replace(theta=theta, model=model)
 
 
 @compiled

@@ -10,9 +10,10 @@ below any node, with the probability of the urn (sticks integrated out) times
 and the chain's parameters are drawn given x. Fresh draws from the prior would almost never suit a
 datum of many dimensions; this asks for all of them at once.
 
-Rule 1. New chains have at most ``LEVELS`` nodes. A datum at the end of a longer one stays there.
-Which places take part is a function of the tree without the datum, so this is Gibbs sampling within
-a fixed set.
+Rule 1. New chains have at most ``LEVELS`` nodes, or fewer if the model has closed forms for fewer
+(:func:`treestick.contract.n_exact_levels`). A datum at the end of a longer one stays there. Which
+places take part is a function of the tree without the datum, so this is Gibbs sampling within a
+fixed set.
 Rule 2. Likelihoods are computed for ``BATCH`` data at a time, ``ABREAST`` nodes at once. Parameters
 of nodes do not change here, so they hold for the whole batch; those at new nodes are added.
 """
@@ -75,11 +76,12 @@ def move_singles(
     counts = np.zeros(2, dtype=np.int64)
     _, prepared_width, _ = contract.widths(model)
     n_blocks = -(-hull.nodes.size // ABREAST)
-    prepared = np.zeros((LEVELS + 1, n_blocks, prepared_width, ABREAST))
+    n_levels = min(LEVELS, contract.n_exact_levels(model))
+    prepared = np.zeros((n_levels + 1, n_blocks, prepared_width, ABREAST))
     for k in range(hull.counts[ALIVE]):
         _prepare(model, hull, hull.nodes[k].alive, prepared)
     batch = np.empty(BATCH, dtype=np.int64)
-    log_f = np.empty((LEVELS + 1, BATCH, n_blocks * ABREAST))
+    log_f = np.empty((n_levels + 1, BATCH, n_blocks * ABREAST))
     reach, logs = np.empty(hull.nodes.size), _make_logs(sticks, hull)
     for start in range(first, first + n, BATCH):
         n_batch = min(BATCH, first + n - start)
@@ -95,12 +97,10 @@ def move_singles(
             stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
             uniform(stream)  # it chose the datum
             counts[0] += 1
-            n_levels = _move_one(
-                stream, model, data, sticks, hull, batch[k], log_f[:, k], reach, logs
-            )
+            n_new = _move_one(stream, model, data, sticks, hull, batch[k], log_f[:, k], reach, logs)
             row = hull.data[batch[k]].node
-            counts[1] += n_levels != 0
-            for _ in range(n_levels):
+            counts[1] += n_new != 0
+            for _ in range(n_new):
                 _prepare(model, hull, row, prepared)
                 _compute(model, data, batch, k + 1, n_batch, row // ABREAST, prepared, log_f)
                 row = hull.nodes[row].parent
@@ -112,7 +112,7 @@ def _prepare(model: Any, hull: Hull, row: int, prepared: Floats) -> None:
     """Prepare likelihoods at a node, and at the end of chains below it."""
     one = np.empty(prepared.shape[2])
     block, lane = row // ABREAST, row % ABREAST
-    for levels in range(LEVELS + 1):
+    for levels in range(prepared.shape[0]):
         if levels == 0:
             contract.prepare(model, hull.theta[row], one)
         else:
@@ -142,7 +142,7 @@ def _compute(
 ) -> None:
     """Write the log likelihoods of data of a batch, ``first`` to ``last``, at nodes of a block."""
     start = block * ABREAST
-    for levels in range(LEVELS + 1):
+    for levels in range(prepared.shape[0]):
         for k in range(first, last):
             contract.log_likelihoods(
                 model, data, batch[k], prepared[levels, block],
@@ -165,7 +165,7 @@ def _move_one(
     """Move one datum; return the length of its new chain, or minus that of the one it had."""
     old = hull.data[n].node
     top, length = _own_chain(hull, old)
-    if length > LEVELS:
+    if length >= log_f.shape[0]:
         return 0  # rule 1
     on.take_datum(hull, model, data, n)
     if length > 0:
@@ -233,7 +233,7 @@ def _choose(
         log_f[0, row] += reached + logs.whole[n_here + 1] - log_all
         largest = max(largest, log_f[0, row])
         log_chain = reach[row] + logs.log_gamma
-        for levels in range(1, LEVELS + 1):
+        for levels in range(1, log_f.shape[0]):
             log_f[levels, row] += log_chain - logs.log_stop[depth + levels]
             log_chain += logs.log_alpha[depth + levels] - logs.log_stop[depth + levels]
             largest = max(largest, log_f[levels, row])
@@ -241,7 +241,7 @@ def _choose(
     total = 0.0
     for k in range(hull.counts[ALIVE]):
         row = hull.nodes[k].alive
-        for levels in range(LEVELS + 1):
+        for levels in range(log_f.shape[0]):
             less = log_f[levels, row] - largest
             log_f[levels, row] = math.exp(less) if less > -50.0 else 0.0
             total += log_f[levels, row]
@@ -249,7 +249,7 @@ def _choose(
     chosen, at = 0, 0
     for k in range(hull.counts[ALIVE]):
         row = hull.nodes[k].alive
-        for levels in range(LEVELS + 1):
+        for levels in range(log_f.shape[0]):
             weight = log_f[levels, row]
             if weight > 0.0 and dart >= 0.0:
                 chosen, at = row, levels
