@@ -241,7 +241,7 @@ def test_a_wrong_jacobian_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = planted("treestick.diffusions.gaussian", "slope = 1.0 - 0.5 * n", "slope = -0.5 * n")
     monkeypatch.setattr("treestick.diffusions.gaussian.draw_variance", wrong.draw_variance)
     check_model_bug(
-        ("model", "gaussian", "eta = model.persistence\n", "eta = model.persistence \n"), 6000
+        ("model", "gaussian", "pull = np.zeros((n_nodes, ", "pull  = np.zeros((n_nodes, "), 6000
     )
 
 
