@@ -46,8 +46,8 @@ def bernoulli(n: int, d: int) -> tuple[Bernoulli, Bits]:
 
 def multinomial(n: int, d: int) -> tuple[Multinomial, Counts]:
     rng = np.random.default_rng(n + d)
-    p = rng.dirichlet(np.full(d, 0.3), size=3)
-    rows = np.array([rng.multinomial(k % 30, p[k % 3]) for k in range(n)])
+    p = rng.dirichlet(np.full(d, 0.3), size=7)
+    rows = np.array([rng.multinomial(k % 30, p[k % 7]) for k in range(n)])
     return Multinomial(3.0, 0.1, 100.0, 0.9, 0.5, 1.0, d), counts_of(rows)
 
 
