@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
+from densities import ward_tree
 from sweep import N_BITS, simulate
 from treestick import chain
 from treestick.analysis import components
-from treestick.analysis.convergence import disagreements
+from treestick.analysis.convergence import disagreements, effective_draws
 from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
 from treestick.moves.prune import move_prune
 from treestick.moves.state import State, Sticks
@@ -89,27 +89,11 @@ def start_at_clusters(truth: State, data: Bits, seed: int) -> State:
 
 def start_at_ward(truth: State, data: Bits, seed: int) -> State:
     """Return the upper 79 nodes of Ward's tree, data at its 40 leaves."""
-    X = _unpacked(data)
-    merges = linkage(X, "ward")[:, :2].astype(np.int64)
-    n_data, n_merges = len(X), len(merges)
-    tree = [[n_data + n_merges - 1, -1]]  # names of nodes as in merges, with the rows of parents
-    leaves = [0]
-    while len(leaves) < 40:  # the last merge that is a leaf still is undone
-        row = max(leaves, key=lambda row: tree[row][0])
-        leaves.remove(row)
-        for name in merges[tree[row][0] - n_data]:
-            leaves.append(len(tree))
-            tree.append([int(name), row])
-    where = np.empty(n_data + n_merges, dtype=np.int64)
-    for row in leaves:
-        where[tree[row][0]] = row
-        waiting = [tree[row][0]]
-        while waiting:
-            name = waiting.pop()
-            where[name] = row
-            if name >= n_data:
-                waiting.extend(merges[name - n_data])
-    return _start(Start(np.array([row for _, row in tree]), where[:n_data]), data, seed)
+    tree = ward_tree(_unpacked(data))  # its first 39 nodes are the last merges
+    where = tree.assignments.astype(np.int64)
+    while np.any(is_low := tree.parent[where] >= 39):
+        where[is_low] = tree.parent[where[is_low]]
+    return _start(Start(tree.parent, where), data, seed)
 
 
 def start_cut(truth: State, data: Bits, seed: int) -> State:
@@ -282,14 +266,11 @@ def table(arguments: argparse.Namespace) -> None:
 
 def _ess_per_second(chains: list[Any], key: str) -> float:
     """Return effective draws of a scalar in second halves, per second, mean over chains."""
-    from arviz_stats.base.array import array_stats
-
     rates = []
     for one in chains:
         half = len(one[key]) // 2
-        draws = one[key][None, half:]
-        ess = array_stats.ess(draws, chain_axis=0, draw_axis=1, method="bulk")  # type: ignore[no-untyped-call]
-        rates.append(float(ess) / (one["seconds"][-1] - one["seconds"][half]))
+        seconds = one["seconds"][-1] - one["seconds"][half]
+        rates.append(effective_draws(one[key][None, half:].astype(np.float64)) / seconds)
     return float(np.mean(rates))
 
 

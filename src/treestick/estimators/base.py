@@ -343,8 +343,9 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Every draw is a mixture over its nodes, weighed by the urn, and over the unseen subtrees
         below them, whose parameters are integrated out (what lies more than a hundred levels below
         a node counts as the hundredth). Where that has no closed form, parameters of unseen nodes
-        are drawn, the same for all rows. Constants are included, so densities of different models
-        of the same data compare.
+        are drawn, the same for all rows, on four levels at most: what lies deeper counts as the
+        last of them. Constants are included, so densities of different models of the same data
+        compare.
         """
         data, n_rows = self._new_data(X)
         total, out = np.full(n_rows, -np.inf), np.empty(n_rows)
