@@ -14,13 +14,14 @@ import numpy.typing as npt
 from scipy import special, stats
 
 from laws import p_same
+from treestick.families.multinomial import Counts
 from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
-from treestick.models.multinomial import Counts, Multinomial
+from treestick.models.multinomial import Multinomial
 from treestick.moves.state import State, Sticks
 from treestick.moves.tasks import make_tasks, sum_statistics
 from treestick.random import Key, make_key
-from treestick.tree.table import count_data, make_table, place_child
+from treestick.tree.table import NodeTable, count_data, make_table, place_child
 
 Rng = np.random.Generator
 Move = Callable[[Key, State, Any], State]
@@ -78,6 +79,30 @@ class Oracle:
     def extras(self, model: Any) -> dict[str, float]:
         """Return hyperparameters to be compared."""
         raise NotImplementedError
+
+    # What a model with variables of its own for each datum overrides:
+
+    def draw_all(
+        self, rng: Rng, model: Any, table: NodeTable, n_nodes: int, assignments: Any
+    ) -> tuple[Any, Any, Any]:
+        """Draw what is at the nodes of a tree; return the model, theta and what data have."""
+        theta = np.empty((n_nodes, self.n_dimensions))
+        theta[0] = self.draw_root(rng, model)
+        for k in range(1, n_nodes):
+            theta[k] = self.draw_child(rng, model, theta[table.parent[k]])
+        return model, theta, None
+
+    def redraw_data(self, rng: Rng, state: State) -> tuple[State, Any]:
+        """Draw data given everything else."""
+        return state, self.draw_data(rng, state.model, state.theta[state.assignments])
+
+    def compared(self, state: State) -> Any:
+        """Return numbers of each node to be compared."""
+        return self.parameters(state.theta)
+
+    def more(self, state: State) -> dict[str, float]:
+        """Return what is to be compared beside them."""
+        return self.extras(state.model)
 
 
 class GaussianOracle(Oracle):
@@ -266,19 +291,16 @@ def draw_joint(rng: Rng, oracle: Oracle, n_data: int = N_DATA) -> tuple[State, A
     table.psi[:] = [node.psi for node in hull + others]
     table.nu[: len(hull)] = [node.nu for node in hull]
     table.entity[:] = rng.integers(2**63, size=len(row))
-    theta = np.empty((len(hull), oracle.n_dimensions))
-    theta[0] = oracle.draw_root(rng, model)
-    for k in range(1, len(hull)):
-        theta[k] = oracle.draw_child(rng, model, theta[table.parent[k]])
     assignments = np.array([row[id(node)] for node in places], dtype=np.int64)
     count_data(table, assignments)
-    state = State(table, assignments, theta, np.empty((0, 0)), model, sticks)
+    model, theta, latent = oracle.draw_all(rng, model, table, len(hull), assignments)
+    state = State(table, assignments, theta, np.empty((0, 0)), model, sticks, latent)
     return with_data_redrawn(rng, oracle, state)
 
 
 def with_data_redrawn(rng: Rng, oracle: Oracle, state: State) -> tuple[State, Any]:
     """Redraw the data given everything else."""
-    data = oracle.draw_data(rng, state.model, state.theta[state.assignments])
+    state, data = oracle.redraw_data(rng, state)
     return sum_statistics(state, data, make_tasks(state.assignments.size)), data
 
 
@@ -289,7 +311,7 @@ def summary(oracle: Oracle, state: State, data: Any, with_sticks: bool) -> dict[
     """Return statistics of everything together that do not depend on labels of nodes."""
     table, where, n_nodes = state.table, state.assignments, state.n_nodes
     depth = table.depth[:n_nodes]
-    theta = oracle.parameters(state.theta)
+    theta, more = oracle.compared(state), oracle.more(state)
     first = theta[where[0]]
     x = oracle.values(data)
     above, node = set(), int(where[1])
@@ -318,9 +340,9 @@ def summary(oracle: Oracle, state: State, data: Any, with_sticks: bool) -> dict[
         "alpha0_depth": state.sticks.alpha0 * float(depth[where].mean()),
         "decay_depth": state.sticks.decay * int(depth.max()),
         "gamma_children": state.sticks.gamma * len(of_root),
-        **oracle.extras(state.model),
+        **more,
     }
-    for name, value in oracle.extras(state.model).items():
+    for name, value in more.items():
         result[f"{name}_step"] = value * result["step"]
         result[f"{name}_spread"] = value * float(np.sum((x[0] - first) ** 2))
     if with_sticks:

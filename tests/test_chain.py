@@ -14,9 +14,10 @@ import pytest
 from joint import counts_of
 from treestick import chain as chains
 from treestick.chain import SCHEDULES, Swept, run_chain, scores
+from treestick.families.multinomial import Counts
 from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
-from treestick.models.multinomial import Counts, Multinomial
+from treestick.models.multinomial import Multinomial
 from treestick.moves import assignments, tasks
 from treestick.moves.state import State, Sticks
 from treestick.random import make_key

@@ -31,7 +31,8 @@ from treestick.contract import DRAWN, GIVEN, Group
 from treestick.diffusions import dirichlet
 from treestick.diffusions import dirichlet_fits as fits
 from treestick.diffusions.dirichlet import LEAST, SMALLEST
-from treestick.models.multinomial import Counts, Multinomial
+from treestick.families.multinomial import Counts
+from treestick.models.multinomial import Multinomial
 from treestick.moves.state import State, Sticks
 from treestick.moves.tasks import make_tasks, sum_statistics
 from treestick.random import binomial, make_key, open_stream
@@ -110,13 +111,13 @@ def test_tables_of_many_customers() -> None:
 
 
 def test_tables_pass_to_the_parent_or_to_the_base() -> None:
-    assert dirichlet.share_passing(1.0, LEAST, 5) == 1.0
-    assert dirichlet.share_passing(0.5, LEAST, 5) == 0.0
-    assert dirichlet.share_passing(0.8, math.log(0.3), 5) == pytest.approx(0.24 / (0.24 + 0.04))
+    assert dirichlet.share_passing(1.0, LEAST, 0.2) == 1.0
+    assert dirichlet.share_passing(0.5, LEAST, 0.2) == 0.0
+    assert dirichlet.share_passing(0.8, math.log(0.3), 0.2) == pytest.approx(0.24 / (0.24 + 0.04))
     stream = open_stream(make_key(1))
-    passed = [dirichlet.draw_passing(stream, 0.8, math.log(0.3), 5, 4) for _ in range(5000)]
+    passed = [dirichlet.draw_passing(stream, 0.8, math.log(0.3), 0.2, 4) for _ in range(5000)]
     assert p_mean(passed, 4 * 0.24 / 0.28) > ALARM
-    assert dirichlet.draw_passing(stream, 1.0, LEAST, 5, 4) == 4
+    assert dirichlet.draw_passing(stream, 1.0, LEAST, 0.2, 4) == 4
 
 
 @pytest.mark.parametrize(("n", "p"), [(5, 0.3), (100, 0.5), (3000, 0.01), (3000, 0.999)])
@@ -378,8 +379,9 @@ def test_parameters_against_enumeration(concentration: float, persistence: float
         if sweep % 8 == 7:
             customers = CHAIN_COUNTS.astype(float)
             counted = dirichlet.seat(
-                make_key(2, 0, sweep), concentration, persistence, table, theta, customers
-            )
+                make_key(2, 0, sweep), concentration, persistence, dirichlet.even(2), table, theta,
+                customers,
+            )  # fmt: skip
             seated.append([*customers[0].astype(int), counted[0]])
             roots.append(np.exp(theta[0]))
     found, p, _ = enumerated(model)
@@ -425,8 +427,12 @@ def test_hyperparameters_against_enumeration() -> None:
 def test_slices_of_the_concentration(now: float) -> None:
     customers = np.array([[30.0, 5.0, 0.0], [12.0, 3.0, 0.0], [0.0, 0.0, 0.0], [40.0, 1.0, 2.0]])
     stream = open_stream(make_key(1))
+    base = dirichlet.even(3)
     draws = thinned(
-        lambda c: dirichlet.draw_concentration(stream, c, 0.01, 1e5, 9, customers), now, 3000, 10
+        lambda c: dirichlet.draw_concentration(stream, c, 0.01, 1e5, base, 9, customers),
+        now,
+        3000,
+        10,
     )
     grid = np.geomspace(0.01, 1e5, 200_001)
     log_p = 9 * np.log(grid)
@@ -436,7 +442,7 @@ def test_slices_of_the_concentration(now: float) -> None:
     for n in customers[0]:
         log_p += special.gammaln(grid + n) - special.gammaln(grid)
     assert p_of_density(draws, grid, log_p) > ALARM
-    assert dirichlet.draw_concentration(stream, 0.3, 0.3, 0.3, 9, customers) == 0.3
+    assert dirichlet.draw_concentration(stream, 0.3, 0.3, 0.3, base, 9, customers) == 0.3
 
 
 def test_slices_of_the_persistence() -> None:

@@ -248,13 +248,13 @@ def test_a_wrong_jacobian_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 SHARED_BUGS = {
     "tables that pass forget the base measure": (
         "parameters",
-        "return from_parent / (from_parent + (1.0 - persistence) / n_outcomes)",
+        "return from_parent / (from_parent + (1.0 - persistence) * base)",
         "return 1.0",
     ),
     "a prior that is uniform in the logarithm": (
         "model",
-        "target = log_c * (n_tables + 1.0)",
-        "target = log_c * n_tables",
+        "target, total = log_c * (n_tables + 1.0), 0.0",
+        "target, total = log_c * n_tables, 0.0",
     ),
 }
 

@@ -34,7 +34,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
@@ -45,6 +45,7 @@ from numba.core import event
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
+from numba.extending import overload
 
 PACKAGE = Path(__file__).parent
 DAYS_UNUSED = 30
@@ -69,6 +70,43 @@ def compiled(function: F) -> F:
     if is_ours and function.__closure__ is None and not numba.config.DISABLE_JIT:
         dispatcher._cache = SignatureCache(function)
     return dispatcher  # type: ignore[no-any-return]
+
+
+def standing_for(
+    registry: Mapping[type, Any],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator for functions of which the registry has many: one for each named tuple.
+
+    The function calls its namesake in the entry for the class of one of its arguments. Compiled
+    code chooses by the *type* while it is compiled, so nothing is called through a pointer, and it
+    is served from the disk cache. (Functions passed as arguments would miss it.)
+    """
+
+    def decorate(stub: Callable[..., Any]) -> Callable[..., Any]:
+        name = stub.__name__
+
+        def call(*arguments: Any) -> Any:
+            for argument in arguments:
+                if type(argument) in registry:
+                    return getattr(registry[type(argument)], name)(*arguments)
+            raise TypeError(f"{name}: no argument is the named tuple of a registered model")
+
+        call.__name__ = call.__qualname__ = name
+        call.__doc__ = stub.__doc__
+        if not numba.config.DISABLE_JIT:
+
+            @overload(call, strict=False)  # type: ignore[untyped-decorator]
+            def choose(*arguments: Any) -> Any:
+                for argument in arguments:
+                    found = registry.get(getattr(argument, "instance_class", None))  # type: ignore[arg-type]
+                    if found is not None:
+                        chosen = getattr(found, name)
+                        return lambda *arguments: chosen(*arguments)
+                return None
+
+        return call
+
+    return decorate
 
 
 @contextlib.contextmanager

@@ -6,7 +6,8 @@ A sweep applies each move once. The default schedule keeps no sticks between swe
     -> structural moves
 
 where assignments are drawn over many nodes at once for all data, and by slice sampling for some of
-them, others in each sweep. ``schedule="paper"`` has the paper's moves alone, and keeps sticks and
+them, others in each sweep. Where nodes hold measures, slice sampling is over node and atom, for all
+data, and the atoms follow. ``schedule="paper"`` has the paper's moves alone, and keeps sticks and
 order in the state::
 
     order -> assignments, pruned -> parameters -> hyperparameters, stick lengths
@@ -21,14 +22,16 @@ from typing import Any, NamedTuple
 from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.assignments import Slots, move_assignments
+from treestick.moves.atoms import move_atoms, move_atoms_of_data
 from treestick.moves.candidates import move_candidates
 from treestick.moves.hyperparameters import move_hyperparameters, move_ordered
 from treestick.moves.order import move_order
 from treestick.moves.parameters import move_model_hyperparameters, move_parameters
+from treestick.moves.places import move_places
 from treestick.moves.redraw import move_redraw
-from treestick.moves.state import Floats, State
+from treestick.moves.state import Floats, State, seen_by
 from treestick.moves.structure.plan import move_structure
-from treestick.moves.tasks import Run, make_tasks, sum_statistics
+from treestick.moves.tasks import Run, Task, make_tasks, sum_statistics
 from treestick.prior.density import log_partition
 from treestick.random import Key, make_key
 from treestick.tree.table import NodeTable
@@ -99,20 +102,25 @@ def sweep(
     """Apply each move of the schedule once. ``spare`` is memory that sweeps hand on."""
     n_data = state.assignments.size
     tasks = make_tasks(n_data)
+    has_atoms = contract.registered(type(state.model)).has_atoms
     n_candidates = 0
     counts: dict[str, tuple[int, ...]] = {}
     if schedule == "paper":
         state = move_order(key, state)
-        state, tries = move_assignments(key, state, data, tasks, run, spare)
     else:
         state = move_redraw(key, state)
         state, n_candidates = move_candidates(
-            key, state, data, tasks, MOST_CANDIDATES, 1.0 / n_data, run
+            key, state, seen_by(state, data), tasks, MOST_CANDIDATES, 1.0 / n_data, run
         )
-        n_turns = -(-n_data // MOST_SLICED)
-        turn = int(key.sweep) % n_turns
-        part = (turn * n_data // n_turns, (turn + 1) * n_data // n_turns)
-        state, tries = move_assignments(key, state, data, [part], run, spare)
+    if has_atoms:
+        state, tries = move_places(key, state, seen_by(state, data), tasks, run, spare)
+        if schedule != "paper":
+            state = move_atoms_of_data(key, state, seen_by(state, data))
+        state = move_atoms(key, state, seen_by(state, data))
+    else:
+        sliced = tasks if schedule == "paper" else [_part_to_slice(n_data, int(key.sweep))]
+        state, tries = move_assignments(key, state, data, sliced, run, spare)
+    data = seen_by(state, data)
     state = sum_statistics(state, data, tasks, run)
     state, acceptance = move_parameters(key, state, adapting, run)
     state = move_model_hyperparameters(key, state)
@@ -122,6 +130,13 @@ def sweep(
         state = move_hyperparameters(key, state)
         state, counts = move_structure(key, state, data, plan_for(n_data, adapting))
     return state, SweepInfo(acceptance, tries, n_candidates, counts)
+
+
+def _part_to_slice(n_data: int, sweep: int) -> Task:
+    """Return the rows whose turn it is."""
+    n_turns = -(-n_data // MOST_SLICED)
+    turn = sweep % n_turns
+    return turn * n_data // n_turns, (turn + 1) * n_data // n_turns
 
 
 def plan_for(n_data: int, adapting: bool) -> dict[str, int]:

@@ -22,9 +22,9 @@ Rule 5. A function changes what its docstring says it writes, and nothing else.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba.extending import overload
+
+from treestick._jit import standing_for
 
 
 class NodeModel(NamedTuple):
@@ -55,6 +55,10 @@ class NodeModel(NamedTuple):
     update_parameters: Callable[..., Any]
     update_hyperparameters: Callable[..., Any]
     simulate: Callable[..., Any]
+    has_atoms: bool = False
+    """Whether nodes hold measures over atoms (:mod:`treestick.diffusions.hdp`), and data one each.
+    The class above then has fields ``atoms`` and ``base``, that of the data ``values``, ``atom``
+    and ``log_density``."""
 
 
 GIVEN, DRAWN = np.int64(0), np.int64(1)
@@ -113,30 +117,7 @@ def registered(parameters: type) -> NodeModel:
     return _models[parameters]
 
 
-def _stands_for_the_models(stub: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that calls its namesake of the model among its arguments."""
-    name = stub.__name__
-
-    def call(*arguments: Any) -> Any:
-        for argument in arguments:
-            if type(argument) in _models:
-                return getattr(_models[type(argument)], name)(*arguments)
-        raise TypeError(f"{name}: no argument is the named tuple of a registered model")
-
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = stub.__doc__
-    if not numba.config.DISABLE_JIT:
-
-        @overload(call, strict=False)  # type: ignore[untyped-decorator]
-        def choose(*arguments: Any) -> Any:
-            for argument in arguments:
-                model = _models.get(getattr(argument, "instance_class", None))  # type: ignore[arg-type]
-                if model is not None:
-                    chosen = getattr(model, name)
-                    return lambda *arguments: chosen(*arguments)
-            return None
-
-    return call
+_stands_for_the_models = standing_for(_models)
 
 
 @_stands_for_the_models

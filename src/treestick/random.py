@@ -88,6 +88,16 @@ class Purpose(enum.IntEnum):
     """Where the customers of one node sit (:mod:`treestick.diffusions.dirichlet`)."""
     UNSEEN_LEVEL = 22
     """The parameters of unseen nodes below one node, where a mixture needs them."""
+    ATOM_STICKS = 23
+    """The atoms of one node's measure that no datum has (:mod:`treestick.diffusions.hdp`)."""
+    ATOM_LINK = 24
+    """Where one of them comes from."""
+    ATOM = 25
+    """Its parameters; or those of an atom with data."""
+    ATOM_OF_DATUM = 26
+    """The Gibbs draw of one datum's atom."""
+    HOMES = 27
+    """The nodes in which atoms come from the base measure."""
 
 
 class Key(NamedTuple):

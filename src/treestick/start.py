@@ -4,18 +4,20 @@ A chain forgets where it began, so a start need not be right. Parameters are est
 down, each node's given its parent's and all data at or below it; nodes without any are left out.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from treestick import contract
+from treestick import contract, families
 from treestick._jit import compiled
 from treestick.inputs import InvalidType, InvalidValue, shown
+from treestick.moves.places import Atoms, log_densities
 from treestick.moves.prune import move_prune
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.sticks import move_sticks
 from treestick.moves.tasks import make_tasks, sum_statistics
-from treestick.random import Key
+from treestick.random import Key, Purpose, categorical, key_for, open_stream
 from treestick.tree import Tree
 from treestick.tree.table import NULL, NodeTable, add_child, make_table, next_ordinal
 
@@ -64,6 +66,12 @@ def _check_length(what: str, n: int, n_data: int) -> None:
 
 def first_state(key: Key, model: Any, sticks: Sticks, data: Any, start: Start) -> State:
     """Return the state of a chain that has not moved yet."""
+    latent = None
+    if contract.registered(type(model)).has_atoms:
+        atoms, atom = _first_atoms(key, model, data.values, start.assignments.size)
+        model = model._replace(atoms=atoms)
+        latent = Atoms(atom, log_densities(model, data.values, atom))
+        data = data._replace(**latent._asdict())
     table = make_table(start.parent.size)
     for above in start.parent[1:]:
         table, _ = add_child(table, above, next_ordinal(table, above))
@@ -71,7 +79,7 @@ def first_state(key: Key, model: Any, sticks: Sticks, data: Any, start: Start) -
     theta_width, _, statistics_width = contract.registered(type(model)).widths(model)
     theta = np.empty((start.parent.size, theta_width))
     nothing = np.empty((0, statistics_width))
-    state = move_prune(State(table, start.assignments, theta, nothing, model, sticks))
+    state = move_prune(State(table, start.assignments, theta, nothing, model, sticks, latent))
     state = sum_statistics(state, data, make_tasks(start.assignments.size))
     _estimate(model, state.table, state.statistics, state.theta)
     return move_sticks(key, state)
@@ -91,3 +99,39 @@ def _estimate(model: Any, table: NodeTable, statistics: Floats, theta: Floats) -
             above = theta[table.parent[node]]
         n_data = float(table.n_here[node] + table.n_below[node])
         contract.estimate(model, above, childless, n_data, sums[node], theta[node])
+
+
+@compiled
+def _first_atoms(key: Key, model: Any, values: Any, n_data: int) -> tuple[Floats, Integers]:
+    """Return atoms, and one for each datum: the data come one by one to a Dirichlet process.
+
+    An atom is drawn anew each time that the number of its data has doubled.
+    """
+    base = model.base
+    width, statistics_width = families.sizes(base)
+    atom = np.empty(n_data, dtype=np.int64)
+    n_atoms, room = 0, 8
+    atoms, counts = np.empty((room, width)), np.zeros(room)
+    statistics = np.zeros((room, statistics_width))
+    stream = open_stream(key_for(key, Purpose.ATOM, 0))
+    for n in range(n_data):
+        if n_atoms == room:
+            room *= 2
+            atoms = np.concatenate((atoms, np.empty_like(atoms)))
+            counts = np.concatenate((counts, np.zeros_like(counts)))
+            statistics = np.concatenate((statistics, np.zeros_like(statistics)))
+        log_p = np.empty(n_atoms + 1)
+        for k in range(n_atoms):
+            log_p[k] = math.log(counts[k]) + families.log_density(base, values, n, atoms[k])
+        log_p[n_atoms] = math.log(model.concentration) + families.log_marginal(base, values, n)
+        chosen = categorical(stream, np.exp(log_p - log_p.max()))
+        n_atoms += chosen == n_atoms
+        atom[n] = chosen
+        counts[chosen] += 1.0
+        families.add_to_atom(base, values, n, statistics[chosen])
+        count = int(counts[chosen])
+        if count & (count - 1) == 0:
+            families.draw_atom_given(stream, base, statistics[chosen], atoms[chosen])
+    for k in range(n_atoms):
+        families.draw_atom_given(stream, base, statistics[k], atoms[k])
+    return atoms[:n_atoms].copy(), atom

@@ -2,10 +2,11 @@
 
 ::
 
-    p[root]  ~ Dir(concentration, ..., concentration)
-    p[child] ~ Dir(a),    a = concentration * (persistence * p[parent] + (1 - persistence) / V)
+    p[root]  ~ Dir(concentration * scale * base)
+    p[child] ~ Dir(a),    a = concentration * (persistence * p[parent] + (1 - persistence) * base)
 
-for V outcomes. ``theta`` holds log p. With small shapes nearly all of p is 0 to any precision.
+for V outcomes with a base measure (:class:`Base`), which for counts is even, 1 / V, with scale V.
+``theta`` holds log p. With small shapes nearly all of p is 0 to any precision.
 
 Rule 1. Shapes are at least ``SMALLEST``, everywhere.
 Rule 2. log p is at least ``LEAST``: an outcome below it is *dead*. Its logarithm is -1/a or so, a
@@ -20,11 +21,12 @@ LEAST) = exp(a LEAST) / (a Gamma(a)) beside the other factors, so
 **Tables.** Let n *customers* be draws of outcome w from p[child]. With p[child] integrated out,
 their probability has the factor Gamma(a + n) / Gamma(a), which is the sum over t of |s(n, t)| a**t,
 with Stirling numbers s: t is the number of *tables*, as in the Chinese restaurant. Given t, a**t is
-as if t customers for w had come to the parent, or to the base measure 1 / V. So what is below a
-node counts like data at it (Antoniak 1974; Teh et al. 2006, sec. 5.3).
+as if t customers for w had come to the parent, or to the base measure. So what is below a node
+counts like data at it (Antoniak 1974; Teh et al. 2006, sec. 5.3).
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +44,7 @@ from treestick.random import (
     uniform,
     uniform_open,
 )
-from treestick.tree.table import NodeTable
+from treestick.tree.table import NULL, NodeTable
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,6 +52,28 @@ SMALLEST = 1e-280
 LEAST = -1000.0
 ONE_BY_ONE = 16
 """Customers up to this one choose table by table; those behind are skipped in leaps."""
+
+
+class Base(NamedTuple):
+    """A base measure: the same for all outcomes but one."""
+
+    each: float
+    rest: int
+    """The outcome that has 1 instead; NULL if none has."""
+    scale: float
+    """What the base measure counts at the root."""
+
+
+@compiled
+def even(n_outcomes: int) -> Base:
+    """Return the base measure 1 / V; the root's shapes are the concentration itself."""
+    return Base(1.0 / n_outcomes, NULL, float(n_outcomes))
+
+
+@compiled
+def base_of(base: Base, w: int) -> float:
+    """Return the base measure of one outcome."""
+    return 1.0 if w == base.rest else base.each
 
 
 # -- functions of one shape ------------------------------------------------------------------------
@@ -93,20 +117,20 @@ def draw_tables(stream: Stream, a: float, n: int) -> int:
 
 
 @compiled
-def share_passing(persistence: float, log_p: float, n_outcomes: int) -> float:
+def share_passing(persistence: float, log_p: float, base: float) -> float:
     """Return the probability that a table goes to the parent, and not to the base measure."""
     if persistence == 1.0:
         return 1.0
     from_parent = persistence * math.exp(log_p)
-    return from_parent / (from_parent + (1.0 - persistence) / n_outcomes)
+    return from_parent / (from_parent + (1.0 - persistence) * base)
 
 
 @compiled
 def draw_passing(
-    stream: Stream, persistence: float, log_p: float, n_outcomes: int, n_tables: int
+    stream: Stream, persistence: float, log_p: float, base: float, n_tables: int
 ) -> int:
     """Draw how many tables go to the parent."""
-    share = share_passing(persistence, log_p, n_outcomes)
+    share = share_passing(persistence, log_p, base)
     if share == 1.0:
         return n_tables
     n_passed = 0
@@ -119,20 +143,27 @@ def draw_passing(
 
 
 @compiled
-def shape(concentration: float, persistence: float, log_p: float, n_outcomes: int) -> float:
+def shape(concentration: float, persistence: float, log_p: float, base: float) -> float:
     """Return the shape of one outcome, given its log probability at the parent."""
-    mean = persistence * math.exp(log_p) + (1.0 - persistence) / n_outcomes
+    mean = persistence * math.exp(log_p) + (1.0 - persistence) * base
     return max(concentration * mean, SMALLEST)
 
 
 @compiled
-def write_shapes(concentration: float, persistence: float, above: Floats, shapes: Floats) -> None:
+def shape_at(concentration: float, persistence: float, base: Base, above: Floats, w: int) -> float:
+    """Return the shape of one outcome; an ``above`` of size 0 stands for no parent."""
+    if above.size == 0:
+        return max(concentration * base.scale * base_of(base, w), SMALLEST)
+    return shape(concentration, persistence, above[w], base_of(base, w))
+
+
+@compiled
+def write_shapes(
+    concentration: float, persistence: float, base: Base, above: Floats, shapes: Floats
+) -> None:
     """Write the shapes of all outcomes; an ``above`` of size 0 stands for no parent."""
     for w in range(shapes.size):
-        if above.size == 0:
-            shapes[w] = concentration
-        else:
-            shapes[w] = shape(concentration, persistence, above[w], shapes.size)
+        shapes[w] = shape_at(concentration, persistence, base, above, w)
 
 
 @compiled
@@ -156,13 +187,13 @@ def normalise(theta: Floats) -> None:
 
 
 @compiled
-def log_step(concentration: float, persistence: float, above: Floats, theta: Floats) -> float:
+def log_step(
+    concentration: float, persistence: float, base: Base, above: Floats, theta: Floats
+) -> float:
     """Return the log density of a node's log probabilities given its parent's (rule 3)."""
     total, log_p = 0.0, 0.0
     for w in range(theta.size):
-        a = concentration
-        if above.size > 0:
-            a = shape(concentration, persistence, above[w], theta.size)
+        a = shape_at(concentration, persistence, base, above, w)
         total += a
         log_p += a * theta[w] - math.lgamma(a + 1.0)
         if theta[w] > LEAST:
@@ -178,6 +209,7 @@ def seat(
     key: Key,
     concentration: float,
     persistence: float,
+    base: Base,
     table: NodeTable,
     theta: Floats,
     customers: Floats,
@@ -197,10 +229,10 @@ def seat(
         for w in range(n_outcomes):
             n = int(customers[node, w])
             if n > 0:
-                log_p = theta[parent, w]
-                a = shape(concentration, persistence, log_p, n_outcomes)
+                log_p, base_w = theta[parent, w], base_of(base, w)
+                a = shape(concentration, persistence, log_p, base_w)
                 n_tables = draw_tables(stream, a, n)
-                n_passed = draw_passing(stream, persistence, log_p, n_outcomes, n_tables)
+                n_passed = draw_passing(stream, persistence, log_p, base_w, n_tables)
                 customers[parent, w] += n_passed
                 all_tables += n_tables
                 all_passed += n_passed
@@ -212,6 +244,7 @@ def draw_all(
     key: Key,
     concentration: float,
     persistence: float,
+    base: Base,
     table: NodeTable,
     customers: Floats,
     theta: Floats,
@@ -223,7 +256,7 @@ def draw_all(
     for node in range(n_nodes):
         reopen(stream, key_for(key, Purpose.PARAMETERS, table.entity[node]))
         above = none if node == 0 else theta[table.parent[node]]
-        write_shapes(concentration, persistence, above, shapes)
+        write_shapes(concentration, persistence, base, above, shapes)
         for w in range(n_outcomes):
             shapes[w] += customers[node, w]
         draw(stream, shapes, theta[node])
@@ -231,15 +264,23 @@ def draw_all(
 
 @compiled
 def draw_concentration(
-    stream: Stream, now: float, low: float, high: float, n_tables: int, customers: Floats
+    stream: Stream,
+    now: float,
+    low: float,
+    high: float,
+    base: Base,
+    n_tables: int,
+    customers: Floats,
 ) -> float:
     """Slice move on the concentration with a uniform prior on [low, high]; return its new value.
 
     Given the tables and with all probabilities integrated out, the conditional is
 
         c**n_tables * prod over nodes but the root of Gamma(c) / Gamma(c + customers)
-            * Gamma(V c) / Gamma(V c + customers of the root)
-            * prod over its outcomes of Gamma(c + customers) / Gamma(c),
+            * Gamma(A) / Gamma(A + customers of the root)
+            * prod over its outcomes of Gamma(a + customers) / Gamma(a),
+
+    with the root's shapes a = c * scale * base and their sum A,
 
     here in log c, which adds log c, because bounds may be decades apart.
     """
@@ -250,11 +291,11 @@ def draw_concentration(
         for w in range(customers.shape[1]):
             totals[node] += customers[node, w]
     here = math.log(now)
-    level = _log_target(here, n_tables, totals, customers[0]) - exponential(stream)
+    level = _log_target(here, base, n_tables, totals, customers[0]) - exponential(stream)
     left, right = math.log(low), math.log(high)
     while True:
         candidate = left + (right - left) * uniform(stream)
-        if _log_target(candidate, n_tables, totals, customers[0]) >= level:
+        if _log_target(candidate, base, n_tables, totals, customers[0]) >= level:
             return min(max(math.exp(candidate), low), high)
         if candidate < here:
             left = candidate
@@ -265,11 +306,14 @@ def draw_concentration(
 
 
 @compiled
-def _log_target(log_c: float, n_tables: int, totals: Floats, of_root: Floats) -> float:
+def _log_target(log_c: float, base: Base, n_tables: int, totals: Floats, of_root: Floats) -> float:
     c = math.exp(log_c)
-    target = log_c * (n_tables + 1.0) - log_rising(c * of_root.size, totals[0])
+    target, total = log_c * (n_tables + 1.0), 0.0
     for w in range(of_root.size):
-        target += log_rising(c, of_root[w])
+        a = c * base.scale * base_of(base, w)
+        total += a
+        target += log_rising(a, of_root[w])
+    target -= log_rising(total, totals[0])
     for node in range(1, totals.size):
         target -= log_rising(c, totals[node])
     return target

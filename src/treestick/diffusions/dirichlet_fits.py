@@ -5,9 +5,9 @@ without l and for each outcome by itself,
 
     b x - lgamma(b)    or, if it is dead,    b LEAST - lgamma(b + 1),
 
-where b = concentration * (persistence * p + (1 - persistence) / V) is the child's shape. If instead
-of its probabilities it is known that its own data and children are worth n counts with rates rho,
-that is, p[child]**n exp(-rho p[child]), then integrated over p[child] it says
+where b = concentration * (persistence * p + (1 - persistence) * base) is the child's shape. If
+instead of its probabilities it is known that its own data and children are worth n counts with
+rates rho, that is, p[child]**n exp(-rho p[child]), then integrated over p[child] it says
 
     lgamma(b + n) - lgamma(b) - b log(rho).
 
@@ -27,6 +27,10 @@ Rule 3. A node without children has its counts and equal rates: there, nothing i
 Log weights of a node with children have a standard deviation of 0.1 to 2 for 500 outcomes, if
 persistence is 1. Below 1 each alive outcome of a child may come from the node or from the base, a
 mixture that one gamma law is far from: for 500 outcomes and persistence 0.9, it is some 15.
+
+Rule 4. Where the base measure of an outcome is next to nothing (:mod:`treestick.diffusions.hdp`),
+the outcome comes from the base in one node, and is dead in those above. Which node that is cannot
+be left to smooth laws: it is the lowest that can be, and proposals have it there.
 """
 
 import math
@@ -35,7 +39,19 @@ from typing import Any
 import numpy as np
 
 from treestick._jit import compiled
-from treestick.diffusions.dirichlet import LEAST, Floats, normalise, shape, write_shapes
+from treestick.contract import DRAWN, GIVEN, Group
+from treestick.diffusions.dirichlet import (
+    LEAST,
+    Base,
+    Floats,
+    base_of,
+    log_rising,
+    log_step,
+    normalise,
+    shape,
+    write_shapes,
+)
+from treestick.random import Stream, log_gamma
 from treestick.tree.table import NULL
 
 N_ROUNDS = 3
@@ -73,6 +89,7 @@ def above_of(group: Any, theta: Floats, k: int) -> Floats:
 def fit(
     concentration: float,
     persistence: float,
+    base: Base,
     group: Any,
     theta: Floats,
     counts: Floats,
@@ -86,6 +103,9 @@ def fit(
     """
     n_nodes, n_outcomes = theta.shape
     sums, n_alive = np.zeros((n_nodes, n_outcomes)), np.zeros((n_nodes, n_outcomes))
+    is_dead = np.zeros((n_nodes, n_outcomes), dtype=np.bool_)
+    if base.rest != NULL and persistence < 1.0:
+        _find_dead(group, is_dead)
     first = 0
     for k in range(n_nodes):
         for w in range(n_outcomes):
@@ -98,26 +118,56 @@ def fit(
                 n_alive[k, w] += x > LEAST
                 counts[k, w] += concentration * persistence * math.exp(x)
         first = group.last_below[k]
-    for k in range(n_nodes - 1, 0, -1):
-        if group.over[k] != NULL:
-            for w in range(n_outcomes):
+    for k in range(n_nodes - 1, -1, -1):
+        for w in range(n_outcomes):
+            if is_dead[k, w]:
+                counts[k, w] = 0.0
+            if group.over[k] != NULL:
                 counts[group.over[k], w] += counts[k, w]
     shapes = np.empty(n_outcomes)
     for _ in range(N_ROUNDS):
-        _write_modes(concentration, persistence, group, counts, log_rates, theta)
+        _write_modes(concentration, persistence, base, group, counts, log_rates, theta)
         for k in range(n_nodes - 1, -1, -1):
-            write_shapes(concentration, persistence, above_of(group, theta, k), shapes)
+            write_shapes(concentration, persistence, base, above_of(group, theta, k), shapes)
             _see_children(
-                concentration, persistence, group, k, shapes, sums[k], n_alive[k], theta[k],
-                counts, log_rates,
+                concentration, persistence, base, group, k, shapes, sums[k], n_alive[k], is_dead[k],
+                theta[k], counts, log_rates,
             )  # fmt: skip
-    _write_modes(concentration, persistence, group, counts, log_rates, theta)
+    _write_modes(concentration, persistence, base, group, counts, log_rates, theta)
+
+
+@compiled
+def _find_dead(group: Any, is_dead: Any) -> None:
+    """Write which outcomes are dead in a node (rule 4).
+
+    Those that its parent does not have, that its data do not have, and at most one child has.
+    """
+    n_nodes, n_outcomes = is_dead.shape
+    n_users = np.zeros((n_nodes, n_outcomes))
+    first = 0
+    for k in range(n_nodes):
+        for child in range(first, group.last_below[k]):
+            for w in range(n_outcomes):
+                n_users[k, w] += group.below[child, w] > LEAST
+        first = group.last_below[k]
+    for k in range(n_nodes - 1, 0, -1):
+        if group.over[k] != NULL:
+            for w in range(n_outcomes):
+                n_users[group.over[k], w] += n_users[k, w] + group.statistics[k, w] > 0.0
+    for k in range(n_nodes):
+        for w in range(n_outcomes - 1):  # the last is the rest, which is everywhere
+            if group.over[k] != NULL:
+                is_above = not is_dead[group.over[k], w]
+            else:
+                is_above = not (k == 0 and group.has_root) and group.above[k, w] > LEAST
+            is_dead[k, w] = not is_above and group.statistics[k, w] == 0.0 and n_users[k, w] < 2.0
 
 
 @compiled
 def _write_modes(
     concentration: float,
     persistence: float,
+    base: Base,
     group: Any,
     counts: Floats,
     log_rates: Floats,
@@ -126,7 +176,7 @@ def _write_modes(
     """Write the logarithms of (a + n) / rho, normalised, from the top down."""
     shapes = np.empty(theta.shape[1])
     for k in range(theta.shape[0]):
-        write_shapes(concentration, persistence, above_of(group, theta, k), shapes)
+        write_shapes(concentration, persistence, base, above_of(group, theta, k), shapes)
         for w in range(shapes.size):
             theta[k, w] = math.log(shapes[w] + counts[k, w]) - log_rates[k, w]
         normalise(theta[k])
@@ -136,11 +186,13 @@ def _write_modes(
 def _see_children(
     concentration: float,
     persistence: float,
+    base: Base,
     group: Any,
     k: int,
     shapes: Floats,
     sums: Floats,
     n_alive: Floats,
+    is_dead: Any,
     theta: Floats,
     counts: Floats,
     log_rates: Floats,
@@ -163,7 +215,7 @@ def _see_children(
         return
     rates = np.empty(n_outcomes)
     for w in range(n_outcomes):
-        b = shape(concentration, persistence, theta[w], n_outcomes)
+        b = shape(concentration, persistence, theta[w], base_of(base, w))
         share = concentration * persistence * math.exp(theta[w]) / b
         psi, trigamma = polygammas(1.0 + b)
         slope = n_below * psi - sums[w]
@@ -178,6 +230,9 @@ def _see_children(
                     slope += psi - psi_n + (1.0 - kept) / (b + n)
                     curve += trigamma - trigamma_n
                     others += 1.0 - kept * kept
+        if is_dead[w]:
+            counts[k, w], rates[w] = 0.0, 0.0
+            continue
         counts[k, w] += share * (share * b * b * curve + others)
         rates[w] = concentration * persistence * (share * b * curve + slope)
         shapes[w] += counts[k, w]
@@ -218,3 +273,120 @@ def log_sum_of_rates(log_rates: Floats, theta: Floats) -> float:
     for w in range(theta.size):
         total += math.exp(log_rates[w] + theta[w] - largest)
     return largest + math.log(total)
+
+
+# -- for the contract ------------------------------------------------------------------------------
+# ``statistics`` are the counts of all outcomes, and a last number that belongs to the likelihood.
+
+
+@compiled
+def fit_one(
+    concentration: float,
+    persistence: float,
+    base: Base,
+    above: Floats,
+    below: Floats,
+    statistics: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """Return estimate, counts and log rates of a node, one row each."""
+    size = (1, statistics.size - 1)
+    theta, counts, log_rates = np.empty(size), np.empty(size), np.empty(size)
+    group = Group(
+        np.full(1, NULL), above.reshape((1, above.size)), above.size == 0, np.zeros(1),
+        statistics.reshape((1, statistics.size)), below, np.full(1, below.shape[0]), theta,
+    )  # fmt: skip
+    fit(concentration, persistence, base, group, theta, counts, log_rates)
+    return theta, counts, log_rates
+
+
+@compiled
+def log_evidence(
+    concentration: float,
+    persistence: float,
+    base: Base,
+    above: Floats,
+    below: Floats,
+    statistics: Floats,
+) -> float:
+    """Return the weight that :func:`fit_group` would give to the mode of its proposal."""
+    theta, counts, log_rates = fit_one(concentration, persistence, base, above, below, statistics)
+    stream = np.empty(0, dtype=np.uint64)  # nothing is drawn
+    weight = _weigh(
+        stream, concentration, persistence, base, above, statistics, counts[0], log_rates[0],
+        theta[0], GIVEN,
+    )  # fmt: skip
+    for k in range(below.shape[0]):
+        weight += log_step(concentration, persistence, base, theta[0], below[k])
+    return weight
+
+
+@compiled
+def fit_group(
+    stream: Stream,
+    concentration: float,
+    persistence: float,
+    base: Base,
+    group: Group,
+    is_drawn: np.int64,
+) -> float:
+    """Draw from the top down: q(theta[k] | its parent's) is a scaled Dirichlet law.
+
+    Its shapes are those of T plus counts, and with its rates they are functions of the group
+    without its ``theta``. For a leaf, q is the conditional itself.
+    """
+    size = group.theta.shape
+    estimated, counts, log_rates = np.empty(size), np.empty(size), np.empty(size)
+    fit(concentration, persistence, base, group, estimated, counts, log_rates)
+    weight, first = 0.0, 0
+    for k in range(size[0]):
+        weight += _weigh(
+            stream, concentration, persistence, base, above_of(group, group.theta, k),
+            group.statistics[k], counts[k], log_rates[k], group.theta[k], is_drawn,
+        )  # fmt: skip
+        for child in range(first, group.last_below[k]):
+            weight += log_step(concentration, persistence, base, group.theta[k], group.below[child])
+        first = group.last_below[k]
+    return weight
+
+
+@compiled
+def _weigh(
+    stream: Stream,
+    concentration: float,
+    persistence: float,
+    base: Base,
+    above: Floats,
+    statistics: Floats,
+    counts: Floats,
+    log_rates: Floats,
+    theta: Floats,
+    is_drawn: np.int64,
+) -> float:
+    """Return log T(theta <- above) + log f(data | theta) - log q(theta).
+
+    With shapes a of T, of sum A, data c, and counts n >= c of sum N and rates rho of q, this is
+
+        sum of log(Gamma(a + n) / Gamma(a)) - (n - c) log p - (a + n) log(rho)
+            + log(Gamma(A) / Gamma(A + N)) + (A + N) log(sum of rho p),
+
+    but for dead outcomes, where it is Gamma(a + n + 1) / Gamma(a + 1). ``theta`` is drawn if
+    ``is_drawn``.
+    """
+    shapes = np.empty(theta.size)
+    write_shapes(concentration, persistence, base, above, shapes)
+    if is_drawn == DRAWN:
+        for w in range(theta.size):
+            theta[w] = log_gamma(stream, shapes[w] + counts[w]) - log_rates[w]
+        normalise(theta)
+    weight, total, n = statistics[theta.size], 0.0, 0.0
+    for w in range(theta.size):
+        total += shapes[w]
+        n += counts[w]
+        weight -= (counts[w] - statistics[w]) * theta[w] + (shapes[w] + counts[w]) * log_rates[w]
+        if counts[w] > 0.0:
+            if theta[w] > LEAST:
+                weight += log_rising(shapes[w], counts[w])
+            else:
+                weight += math.lgamma(shapes[w] + counts[w] + 1.0) - math.lgamma(shapes[w] + 1.0)
+    weight += (total + n) * log_sum_of_rates(log_rates, theta)
+    return weight - log_rising(total, n)

@@ -104,6 +104,11 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return the parameters of the nodes as the user knows them."""
         raise NotImplementedError
 
+    @staticmethod
+    def _as_seen_by(model: Any, data: Any) -> Any:
+        """Return new data in the form that likelihoods under one draw of the model need."""
+        return data
+
     def _described(self) -> list[str]:
         """Return the hyperparameters of the model that the user sees."""
         return inferred(self._model)
@@ -176,6 +181,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
                             assignments=nothing,
                             theta=np.empty((0, 0)),
                             scalars=record.scalars | {"seconds": time.perf_counter() - began},
+                            vectors={k: v for k, v in record.vectors.items() if v.ndim == 1},
                         )
                     )
                 scores, n_nodes = swept.scores, swept.state.n_nodes
@@ -328,6 +334,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         data, n_rows = self._new_data(X)
         mixture = self.draws_.mixture(self._best)
         n_nodes = mixture.theta.shape[0]
+        data = self._as_seen_by(mixture.model, data)
         result = np.empty((n_rows, n_nodes + 1))
 
         def some(made: components.Components, start: int) -> None:
@@ -351,7 +358,8 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         total, out = np.full(n_rows, -np.inf), np.empty(n_rows)
         for position in range(len(self.draws_)):
             mixture = self.draws_.mixture(position)
-            work = partial(_log_densities, mixture.model, data, out)
+            seen = self._as_seen_by(mixture.model, data)
+            work = partial(_log_densities, mixture.model, seen, out)
             self._for_rows(work, position, mixture, n_rows)
             total = np.logaddexp(total, out)
         return np.asarray(total - np.log(len(self.draws_)))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from treestick import contract
 from treestick._jit import deferred_interrupts
 from treestick.chain import Swept
 from treestick.inputs import InvalidType
@@ -34,6 +35,11 @@ def inferred(model: Any) -> list[str]:
     """Return the names of a model's hyperparameters: the fields that have bounds."""
     fields = model._fields
     return [name for name in fields if f"{name}_low" in fields]
+
+
+def carried(model: Any) -> list[str]:
+    """Return the names of a model's other fields that change from draw to draw."""
+    return ["atoms"] if contract.registered(type(model)).has_atoms else []
 
 
 def to_record(chain: int, swept: Swept) -> DrawRecord:
@@ -64,7 +70,10 @@ def to_record(chain: int, swept: Swept) -> DrawRecord:
         assignments=state.assignments,
         theta=state.theta,
         scalars=scalars,
-        vectors={name: value for name, value in values.items() if np.ndim(value) == 1},
+        vectors={
+            **{name: value for name, value in values.items() if np.ndim(value) == 1},
+            **{name: getattr(state.model, name) for name in carried(state.model)},
+        },
         chain=chain,
         sweep=swept.sweep,
     )
@@ -83,7 +92,7 @@ def to_mixture(record: DrawRecord, model: Any, sticks: Sticks) -> Mixture:
     return Mixture(
         table,
         record.theta,
-        model._replace(**{name: found[name] for name in inferred(model)}),
+        model._replace(**{name: found[name] for name in inferred(model) + carried(model)}),
         sticks._replace(**{name: found[name] for name in ("alpha0", "decay", "gamma")}),
     )
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from treestick.estimators.base import TreeEstimator
 from treestick.estimators.vectors import (
@@ -16,18 +15,17 @@ from treestick.estimators.vectors import (
     check_fixed,
     check_variances,
     check_vector,
+    location_and_scale,
+    read_vectors,
     to_array,
 )
-from treestick.inputs import InvalidType, InvalidValue, check_hyperparameter, shown
-from treestick.io import read_reals
+from treestick.inputs import InvalidValue, check_hyperparameter, shown
 from treestick.models.gaussian import Gaussian, Reals, rotated
 from treestick.moves.state import Floats
 
 DIFFUSION = (1e-3, 4.0)
 NOISE = (1e-4, 4.0)
 """Bounds of the default priors, in units of each feature's variance."""
-LARGEST = 1e150
-"""Data beyond it cannot be squared."""
 FARTHEST = 1e4
 """From the data to the root's prior mean, in standard deviations: draws are stored in float32."""
 LEAST = {"noise": 1e-10, "diffusion": 1e-100, "root_variance": 1e-100}
@@ -173,29 +171,14 @@ class GaussianTree(TreeEstimator):
         self.verbose = verbose
 
     def _read(self, X: Any) -> Floats:
-        if sparse.issparse(X):
-            raise InvalidType(
-                "GaussianTree does not take sparse data, which lose their zeros when they are "
-                "centred; give X.toarray()"
-            )
-        values = read_reals(X, type(self).__name__)
-        too_large = np.abs(values) > LARGEST
-        if too_large.any():
-            row, column = (int(k) for k in np.argwhere(too_large)[0])
-            name = X.columns[column] if hasattr(X, "columns") else column
-            raise InvalidValue(
-                f"row {row}, column {name!r}: {values[row, column]:g} is too large to be squared; "
-                "rescale this feature"
-            )
-        return values
+        return read_vectors(X, type(self).__name__)
 
     def _make_model(self, values: Floats) -> tuple[Gaussian, Units]:
         n_features = values.shape[1]
-        mean, scale = values.mean(axis=0), values.std(axis=0)
-        # Rounding leaves a little in a feature that is constant: its unit is that of its noise.
-        is_constant = scale <= np.maximum(1e-13 * np.abs(values).max(axis=0), 1.0 / LARGEST)
+        mean, scale, is_constant = location_and_scale(values)
         noise = None if self.noise is None else check_variances("noise", self.noise, n_features)
-        scale[is_constant] = 1.0 if noise is None else np.sqrt(noise.start[is_constant])
+        if noise is not None:  # the unit of a constant feature is that of its noise
+            scale[is_constant] = np.sqrt(noise.start[is_constant])
         diffusion, rotation = self.diffusion, None
         matrix = to_array(diffusion)
         if matrix is not None and matrix.ndim == 2:

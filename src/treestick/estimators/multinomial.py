@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.special import gammaln
 from sklearn.utils import Tags
 
 from treestick.estimators.base import TreeEstimator
+from treestick.estimators.counts import (
+    CountUnits,
+    Rows,
+    decode,
+    encode,
+    make_room,
+    read_rows,
+    units_of,
+)
+from treestick.families.multinomial import Counts
 from treestick.inputs import check_hyperparameter
-from treestick.io import read_counts
-from treestick.models.multinomial import Counts, Multinomial
-from treestick.moves.state import Floats, Integers
+from treestick.models.multinomial import Multinomial
+from treestick.moves.state import Floats
 
 MOST_CONCENTRATION = 1e6
 """Beyond, differences of log-gamma functions lose the digits that decide."""
-
-
-class Units(NamedTuple):
-    """What is kept of the data that a model was fitted to."""
-
-    n_outcomes: int
-    totals: Integers
-    """Of each row: the sum of its counts."""
-    is_sparse: bool
 
 
 class MultinomialTree(TreeEstimator):
@@ -120,67 +119,33 @@ class MultinomialTree(TreeEstimator):
         tags.input_tags.positive_only = True
         return tags
 
-    def _read(self, X: Any) -> tuple[sparse.csr_array, bool]:
-        return read_counts(X, type(self).__name__), bool(sparse.issparse(X))
+    def _read(self, X: Any) -> Rows:
+        return read_rows(X, type(self).__name__)
 
-    def _make_model(self, values: tuple[sparse.csr_array, bool]) -> tuple[Multinomial, Units]:
-        counts, is_sparse = values
-        n_outcomes = int(counts.shape[1])
+    def _make_model(self, values: Rows) -> tuple[Multinomial, CountUnits]:
+        units = units_of(values)
         model = Multinomial(
             *check_hyperparameter("concentration", self.concentration, most=MOST_CONCENTRATION),
             *check_hyperparameter("persistence", self.persistence, most=1.0, may_be_zero=True),
-            n_outcomes,
+            units.n_outcomes,
         )
-        totals = _row_sums(counts, counts.data).astype(np.int64)
-        return model, Units(n_outcomes, totals, is_sparse)
+        return model, units
 
     @staticmethod
-    def _encode(units: Units, values: tuple[sparse.csr_array, bool]) -> tuple[Counts, int]:
-        counts = values[0]
-        total = _row_sums(counts, counts.data)
-        return Counts(
-            counts.indptr[:-1].astype(np.int64),
-            np.diff(counts.indptr).astype(np.int64),
-            counts.indices.astype(np.int32),
-            counts.data.astype(np.float64),
-            total.astype(np.int64),
-            gammaln(total + 1.0) - _row_sums(counts, gammaln(counts.data + 1.0)),
-        ), int(counts.shape[0])
+    def _encode(units: CountUnits, values: Rows) -> tuple[Counts, int]:
+        return encode(values)
 
     @staticmethod
-    def _make_room(units: Units, n: int, rng: np.random.RandomState) -> Counts:
-        """Return room for rows whose totals are those of rows of the training data."""
-        total = units.totals[rng.randint(units.totals.size, size=n)]
-        room = np.minimum(total, units.n_outcomes)
-        return Counts(
-            np.cumsum(room) - room,
-            np.zeros(n, dtype=np.int64),
-            np.zeros(room.sum(), dtype=np.int32),
-            np.zeros(room.sum()),
-            total,
-            np.zeros(n),
-        )
+    def _make_room(units: CountUnits, n: int, rng: np.random.RandomState) -> Counts:
+        return make_room(units, n, rng)
 
     @staticmethod
-    def _decode(units: Units, data: Counts) -> npt.NDArray[np.int64] | sparse.csr_array:
-        indptr = np.concatenate([[0], np.cumsum(data.n_entries)])
-        entries = np.arange(indptr[-1]) + np.repeat(data.start - indptr[:-1], data.n_entries)
-        counts = sparse.csr_array(
-            (data.counts[entries].astype(np.int64), data.outcomes[entries], indptr),
-            shape=(data.total.size, units.n_outcomes),
-        )
-        return counts if units.is_sparse else counts.toarray()
+    def _decode(units: CountUnits, data: Counts) -> npt.NDArray[np.int64] | sparse.csr_array:
+        return decode(units, data)
 
     @staticmethod
-    def _describe_nodes(units: Units, theta: Floats) -> Mapping[str, npt.ArrayLike]:
+    def _describe_nodes(units: CountUnits, theta: Floats) -> Mapping[str, npt.ArrayLike]:
         return {"probability": np.exp(theta)}
 
     def _describe_hyperparameter(self, name: str, values: Floats) -> Floats:
         return values
-
-
-def _row_sums(counts: sparse.csr_array, values: Floats) -> Floats:
-    """Return the sums of values, one for each entry, over the rows."""
-    n_rows = counts.shape[0]
-    rows = np.repeat(np.arange(n_rows), np.diff(counts.indptr))
-    return np.asarray(np.bincount(rows, weights=values, minlength=n_rows), dtype=np.float64)

@@ -1,11 +1,23 @@
-"""Hyperparameters with a value for each feature."""
+"""Real vectors, and hyperparameters with a value for each feature."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from scipy import sparse
 
-from treestick.inputs import InvalidValue, check_hyperparameter, check_positive, shown
+from treestick.inputs import (
+    InvalidType,
+    InvalidValue,
+    check_hyperparameter,
+    check_positive,
+    shown,
+)
+from treestick.io import read_reals
 from treestick.moves.state import Floats
+
+LARGEST = 1e150
+"""Data beyond it cannot be squared."""
 
 
 class Variances(NamedTuple):
@@ -14,6 +26,36 @@ class Variances(NamedTuple):
     start: Floats
     low: Floats
     high: Floats
+
+
+def read_vectors(X: Any, model: str) -> Floats:
+    """Return X as an array of real numbers that can be squared, or raise."""
+    if sparse.issparse(X):
+        raise InvalidType(
+            f"{model} does not take sparse data, which lose their zeros when they are centred; "
+            "give X.toarray()"
+        )
+    values = read_reals(X, model)
+    too_large = np.abs(values) > LARGEST
+    if too_large.any():
+        row, column = (int(k) for k in np.argwhere(too_large)[0])
+        name = X.columns[column] if hasattr(X, "columns") else column
+        raise InvalidValue(
+            f"row {row}, column {name!r}: {values[row, column]:g} is too large to be squared; "
+            "rescale this feature"
+        )
+    return values
+
+
+def location_and_scale(values: Floats) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """Return mean and standard deviation of each feature, and which are constant.
+
+    The unit of a constant feature is 1; rounding leaves a little in its standard deviation.
+    """
+    mean, scale = values.mean(axis=0), values.std(axis=0)
+    is_constant = scale <= np.maximum(1e-13 * np.abs(values).max(axis=0), 1.0 / LARGEST)
+    scale[is_constant] = 1.0
+    return mean, scale, is_constant
 
 
 def to_array(value: Any) -> Floats | None:

@@ -22,21 +22,20 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.contract import DRAWN, GIVEN, Group, NodeModel, register
+from treestick.contract import Group, NodeModel, register
 from treestick.diffusions import dirichlet
 from treestick.diffusions import dirichlet_fits as fits
+from treestick.families.multinomial import Counts, simulate_counts
 from treestick.random import (
     Key,
     Purpose,
     Stream,
-    binomial,
     key_for,
     key_of_part,
-    log_gamma,
     open_stream,
     uniform,
 )
-from treestick.tree.table import NULL, NodeTable
+from treestick.tree.table import NodeTable
 from treestick.wide import ABREAST
 
 Floats = npt.NDArray[np.float64]
@@ -56,25 +55,6 @@ class Multinomial(NamedTuple):
     persistence_low: float
     persistence_high: float
     n_outcomes: int
-
-
-class Counts(NamedTuple):
-    """Data of the multinomial model: rows of counts, of which only those above 0 are kept.
-
-    Rows may have room for more entries than they have.
-    """
-
-    start: Integers
-    """Of each row: where its entries begin."""
-    n_entries: Integers
-    """Of each row: how many there are."""
-    outcomes: npt.NDArray[np.int32]
-    """Of each entry: the column; ascending within a row."""
-    counts: Floats
-    total: Integers
-    """Of each row: the sum of its counts,"""
-    log_coefficient: Floats
-    """and the logarithm of its multinomial coefficient."""
 
 
 @compiled
@@ -106,6 +86,11 @@ def _replace(model: Multinomial, concentration: float, persistence: float) -> Mu
 
 
 @compiled
+def _base(model: Multinomial) -> dirichlet.Base:
+    return dirichlet.even(model.n_outcomes)
+
+
+@compiled
 def draw_root(stream: Stream, model: Multinomial, theta: Floats) -> None:
     """Draw the log probabilities of the root."""
     dirichlet.draw(stream, np.full(theta.size, model.concentration), theta)
@@ -115,7 +100,7 @@ def draw_root(stream: Stream, model: Multinomial, theta: Floats) -> None:
 def draw_child(stream: Stream, model: Multinomial, parent: Floats, theta: Floats) -> None:
     """Draw the log probabilities of a child."""
     shapes = np.empty(theta.size)
-    dirichlet.write_shapes(model.concentration, model.persistence, parent, shapes)
+    dirichlet.write_shapes(model.concentration, model.persistence, _base(model), parent, shapes)
     dirichlet.draw(stream, shapes, theta)
 
 
@@ -144,9 +129,10 @@ def prepare_unseen(model: Multinomial, theta: Floats, levels: int, prepared: Flo
     times Gamma(A) / Gamma(A + total) * prod of Gamma(a + c) / Gamma(a).
     """
     prepared[0] = model.concentration
+    base = _base(model)
     for w in range(theta.size):
         prepared[1 + w] = math.log(
-            dirichlet.shape(model.concentration, model.persistence, theta[w], theta.size)
+            dirichlet.shape_at(model.concentration, model.persistence, base, theta, w)
         )
 
 
@@ -169,7 +155,7 @@ def draw_chain(
 ) -> None:
     """Draw the log probabilities of one child that has datum ``n``."""
     shapes = np.empty(above.size)
-    dirichlet.write_shapes(model.concentration, model.persistence, above, shapes)
+    dirichlet.write_shapes(model.concentration, model.persistence, _base(model), above, shapes)
     for e in range(data.start[n], data.start[n] + data.n_entries[n]):
         shapes[data.outcomes[e]] += data.counts[e]
     dirichlet.draw(stream, shapes, thetas[0])
@@ -249,30 +235,7 @@ def log_likelihood_of_sums(
 @compiled
 def simulate(stream: Stream, model: Multinomial, theta: Floats, data: Counts, n: int) -> None:
     """Overwrite datum ``n`` by as many tokens drawn at ``theta`` as its total says."""
-    n_outcomes, left = theta.size, data.total[n]
-    counts, sums, sum_so_far = np.zeros(n_outcomes), np.empty(n_outcomes), 0.0
-    for w in range(n_outcomes):
-        sum_so_far += math.exp(theta[w])
-        sums[w] = sum_so_far
-    if left <= 8 * n_outcomes:
-        for _ in range(left):
-            token = int(np.searchsorted(sums, uniform(stream) * sum_so_far, side="right"))
-            counts[min(token, n_outcomes - 1)] += 1.0
-    else:
-        for w in range(n_outcomes - 1, -1, -1):
-            before = sums[w - 1] if w > 0 else 0.0
-            here = binomial(stream, left, 1.0 - before / sums[w]) if sums[w] > 0.0 else 0
-            counts[w] = here
-            left -= here
-    entry, log_coefficient = data.start[n], math.lgamma(data.total[n] + 1.0)
-    for w in range(n_outcomes):
-        if counts[w] > 0.0:
-            data.outcomes[entry] = w
-            data.counts[entry] = counts[w]
-            log_coefficient -= math.lgamma(counts[w] + 1.0)
-            entry += 1
-    data.n_entries[n] = entry - data.start[n]
-    data.log_coefficient[n] = log_coefficient
+    simulate_counts(stream, theta, data, n)
 
 
 # -- local fits ------------------------------------------------------------------------------------
@@ -290,7 +253,7 @@ def log_prior(model: Multinomial, table: NodeTable, theta: Floats) -> float:
 @compiled
 def log_transition(model: Multinomial, above: Floats, theta: Floats) -> float:
     """Return the log density of a node's log probabilities given its parent's."""
-    return dirichlet.log_step(model.concentration, model.persistence, above, theta)
+    return dirichlet.log_step(model.concentration, model.persistence, _base(model), above, theta)
 
 
 @compiled
@@ -303,22 +266,9 @@ def estimate(
     theta: Floats,
 ) -> None:
     """Write about the mode."""
-    theta[:] = _fit_one(model, above, below, statistics)[0][0]
-
-
-@compiled
-def _fit_one(
-    model: Multinomial, above: Floats, below: Floats, statistics: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return estimate, counts and log rates of a node, one row each."""
-    size = (1, model.n_outcomes)
-    theta, counts, log_rates = np.empty(size), np.empty(size), np.empty(size)
-    group = Group(
-        np.full(1, NULL), above.reshape((1, above.size)), above.size == 0, np.zeros(1),
-        statistics.reshape((1, statistics.size)), below, np.full(1, below.shape[0]), theta,
-    )  # fmt: skip
-    fits.fit(model.concentration, model.persistence, group, theta, counts, log_rates)
-    return theta, counts, log_rates
+    theta[:] = fits.fit_one(
+        model.concentration, model.persistence, _base(model), above, below, statistics
+    )[0][0]
 
 
 @compiled
@@ -326,76 +276,17 @@ def log_evidence(
     model: Multinomial, above: Floats, below: Floats, n_here: float, statistics: Floats
 ) -> float:
     """Return the weight that :func:`fit_group` would give to the mode of its proposal."""
-    theta, counts, log_rates = _fit_one(model, above, below, statistics)
-    stream = np.empty(0, dtype=np.uint64)  # nothing is drawn
-    weight = _weigh(stream, model, above, statistics, counts[0], log_rates[0], theta[0], GIVEN)
-    for k in range(below.shape[0]):
-        weight += log_transition(model, theta[0], below[k])
-    return weight
+    return fits.log_evidence(
+        model.concentration, model.persistence, _base(model), above, below, statistics
+    )
 
 
 @compiled
 def fit_group(stream: Stream, model: Multinomial, group: Group, is_drawn: np.int64) -> float:
-    """Draw from the top down: q(theta[k] | its parent's) is a scaled Dirichlet law.
-
-    Its shapes are those of T plus counts, and with its rates they are functions of the group
-    without its ``theta`` (:mod:`treestick.diffusions.dirichlet_fits`). For a leaf, q is the
-    conditional itself.
-    """
-    size = group.theta.shape
-    estimated, counts, log_rates = np.empty(size), np.empty(size), np.empty(size)
-    fits.fit(model.concentration, model.persistence, group, estimated, counts, log_rates)
-    weight, first = 0.0, 0
-    for k in range(size[0]):
-        weight += _weigh(
-            stream, model, fits.above_of(group, group.theta, k), group.statistics[k], counts[k],
-            log_rates[k], group.theta[k], is_drawn,
-        )  # fmt: skip
-        for child in range(first, group.last_below[k]):
-            weight += log_transition(model, group.theta[k], group.below[child])
-        first = group.last_below[k]
-    return weight
-
-
-@compiled
-def _weigh(
-    stream: Stream,
-    model: Multinomial,
-    above: Floats,
-    statistics: Floats,
-    counts: Floats,
-    log_rates: Floats,
-    theta: Floats,
-    is_drawn: np.int64,
-) -> float:
-    """Return log T(theta <- above) + log f(data | theta) - log q(theta).
-
-    With shapes a of T, of sum A, data c, and counts n >= c of sum N and rates rho of q, this is
-
-        sum of log(Gamma(a + n) / Gamma(a)) - (n - c) log p - (a + n) log(rho)
-            + log(Gamma(A) / Gamma(A + N)) + (A + N) log(sum of rho p),
-
-    but for dead outcomes, where it is Gamma(a + n + 1) / Gamma(a + 1). ``theta`` is drawn if
-    ``is_drawn``.
-    """
-    shapes = np.empty(theta.size)
-    dirichlet.write_shapes(model.concentration, model.persistence, above, shapes)
-    if is_drawn == DRAWN:
-        for w in range(theta.size):
-            theta[w] = log_gamma(stream, shapes[w] + counts[w]) - log_rates[w]
-        dirichlet.normalise(theta)
-    weight, total, n = statistics[theta.size], 0.0, 0.0
-    for w in range(theta.size):
-        total += shapes[w]
-        n += counts[w]
-        weight -= (counts[w] - statistics[w]) * theta[w] + (shapes[w] + counts[w]) * log_rates[w]
-        if counts[w] > 0.0:
-            if theta[w] > dirichlet.LEAST:
-                weight += dirichlet.log_rising(shapes[w], counts[w])
-            else:
-                weight += math.lgamma(shapes[w] + counts[w] + 1.0) - math.lgamma(shapes[w] + 1.0)
-    weight += (total + n) * fits.log_sum_of_rates(log_rates, theta)
-    return weight - dirichlet.log_rising(total, n)
+    """Draw from scaled Dirichlet laws; for a leaf, that is the conditional itself."""
+    return fits.fit_group(
+        stream, model.concentration, model.persistence, _base(model), group, is_drawn
+    )
 
 
 # -- parameters ------------------------------------------------------------------------------------
@@ -427,8 +318,12 @@ def update_parameters(
     Linear in nodes x outcomes, and in the logarithm of counts.
     """
     customers = _copy_counts(theta, statistics)
-    dirichlet.seat(key, model.concentration, model.persistence, table, theta, customers)
-    dirichlet.draw_all(key, model.concentration, model.persistence, table, customers, theta)
+    dirichlet.seat(
+        key, model.concentration, model.persistence, _base(model), table, theta, customers
+    )
+    dirichlet.draw_all(
+        key, model.concentration, model.persistence, _base(model), table, customers, theta
+    )
     return theta.shape[0], theta.shape[0]
 
 
@@ -465,19 +360,20 @@ def update_hyperparameters(
     """
     key = key_of_part(key, 1)  # the streams of update_parameters are those of part 0
     customers = _copy_counts(theta, statistics)
+    base = _base(model)
     n_tables, n_passed = dirichlet.seat(
-        key, model.concentration, model.persistence, table, theta, customers
+        key, model.concentration, model.persistence, base, table, theta, customers
     )
     stream = open_stream(key_for(key, Purpose.MODEL_HYPERPARAMETERS, 0))
     concentration = dirichlet.draw_concentration(
-        stream, model.concentration, model.concentration_low, model.concentration_high,
+        stream, model.concentration, model.concentration_low, model.concentration_high, base,
         n_tables, customers,
     )  # fmt: skip
     persistence = dirichlet.draw_persistence(
         stream, model.persistence, model.persistence_low, model.persistence_high,
         n_passed, n_tables - n_passed,
     )  # fmt: skip
-    dirichlet.draw_all(key, concentration, persistence, table, customers, theta)
+    dirichlet.draw_all(key, concentration, persistence, base, table, customers, theta)
     return _replace(model, concentration, persistence)
 
 

@@ -27,7 +27,7 @@ Deviation from the paper: FIND-NODE's loop prints the opposite test (new sticks 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,6 +116,12 @@ class Found(NamedTuple):
     n_tried: int
 
 
+Assign = Callable[[Unseen, Integers, int, Integers], tuple[int, int]]
+"""Moves data in an order, from the first that is not done, and writes their rows.
+
+It stops where there is no room, and returns how many are done, and the number of tries."""
+
+
 def move_assignments(
     key: Key,
     state: State,
@@ -141,17 +147,32 @@ def move_assignments(
     spare : list of Slots, optional
         Memory of earlier sweeps, to be used again; what is used now is left there.
     """
-    spare = [] if spare is None else spare
     _, prepared_width, _ = contract.widths(state.model)
     prepared = np.empty((state.n_nodes, prepared_width))
     _prepare_all(state.model, state.theta, prepared)
+    cut = unit_interval.cut(state.table, state.n_nodes)
+
+    def assign(unseen: Unseen, order: Integers, done: int, rows: Integers) -> tuple[int, int]:
+        return _assign(
+            key, state.model, data, state.sticks, state.assignments, cut, prepared, state.theta,
+            unseen, order, done, rows,
+        )  # fmt: skip
+
+    return search(state, tasks, assign, run, spare)
+
+
+def search(
+    state: State, tasks: Sequence[Task], assign: Assign, run: Run, spare: list[Slots] | None
+) -> tuple[State, float]:
+    """Move the data of some tasks by ``assign``; see :func:`move_assignments`."""
+    spare = [] if spare is None else spare
+    _, prepared_width, _ = contract.widths(state.model)
     n_nodes, n_before = state.n_nodes, int(state.table.size[0])
-    cut = unit_interval.cut(state.table, n_nodes)
     small = np.min_scalar_type(n_nodes)  # sorts fastest
 
     idle: list[Unseen] = []  # handed on from task to task
 
-    def assign(task: Task) -> list[Found]:
+    def find(task: Task) -> list[Found]:
         start, stop = task
         # Data of one node one after the other: they ask the same nodes, which stay in the cache.
         order = start + np.argsort(state.assignments[start:stop].astype(small), kind="stable")
@@ -161,10 +182,7 @@ def move_assignments(
         first = done = 0
         n_tried = 0
         while True:
-            done, tried = _assign(
-                key, state.model, data, state.sticks, state.assignments, cut, prepared,
-                state.theta, unseen, order, done, rows,
-            )  # fmt: skip
+            done, tried = assign(unseen, order, done, rows)
             n_tried += tried
             # One datum's own way down may take more than what is kept otherwise.
             has_room = unseen.prepared.nbytes < MOST_BYTES or done == first
@@ -187,7 +205,7 @@ def move_assignments(
     theta[:n_nodes] = state.theta
     assignments = state.assignments.copy()
     n_tried = 0
-    for found_by_task in run(assign, tasks):
+    for found_by_task in run(find, tasks):
         for found in found_by_task:
             table, theta, new_row = join(table, theta, found.nodes, n_before)
             assignments[found.data] = new_row[found.rows]
@@ -200,11 +218,9 @@ def move_assignments(
 
 def _nothing_seen(state: State, prepared_width: int, spare: list[Slots]) -> Unseen:
     theta_width = state.theta.shape[1]
-    slots = (
-        spare.pop()
-        if spare
-        else Slots(np.empty((ROOM, theta_width)), np.empty((ROOM, prepared_width)))
-    )
+    slots = spare.pop() if spare else None
+    if slots is None or slots.theta.shape[1] != theta_width:  # a model may have got wider
+        slots = Slots(np.empty((ROOM, theta_width)), np.empty((ROOM, prepared_width)))
     n_slots = slots.theta.shape[0]
     size = int(state.table.size[0]) + ROOM
     return Unseen(
@@ -286,7 +302,7 @@ def _assign(
                 else:
                     high = cut.edges[segment]
             else:
-                candidate = _find_unseen(key, sticks, unseen.table, cut, segment, u)
+                candidate, _ = find_unseen(key, sticks, unseen.table, cut, segment, u)
                 if candidate == FULL:
                     return done, n_tried
                 if candidate == UNRESOLVED:
@@ -308,10 +324,12 @@ def _assign(
 
 
 @compiled
-def _find_unseen(
+def find_unseen(
     key: Key, sticks: Sticks, table: NodeTable, cut: Segments, segment: int, u: float
-) -> int:
+) -> tuple[int, float]:
     """Return the row of the node under ``u``, which lies in an unseen segment.
+
+    And where in the node's own part, from 0 to 1, it lies.
 
     On the way down ``v`` is the place of u within the part in question, from 0 to 1, and ``span``
     the length of that part in the unit interval.
@@ -328,7 +346,7 @@ def _find_unseen(
         else:
             nu = look_up_nu(key, sticks, table, node, stream)
             if v < nu:
-                return node
+                return node, v / nu
             v = (v - nu) / (1.0 - nu)
             span *= 1.0 - nu
             previous = NULL
@@ -338,11 +356,11 @@ def _find_unseen(
         left_over = 1.0
         while True:
             if span * left_over < RESOLUTION:
-                return UNRESOLVED
+                return UNRESOLVED, 0.0
             child = table.first_child[node] if previous == NULL else table.next_sibling[previous]
             if child == NULL:
                 if table.size[0] == table.parent.size:
-                    return FULL
+                    return FULL, 0.0
                 child = break_next_stick(key, sticks, table, node, stream)
             behind = left_over * (1.0 - table.psi[child])
             if distance > behind:

@@ -45,11 +45,18 @@ class State(NamedTuple):
     model: Any
     """Hyperparameters of the node model: the named tuple that the contract dispatches on."""
     sticks: Sticks
+    latent: Any = None
+    """What a model adds for each datum: a named tuple of some of the fields of its data."""
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes in the hull."""
         return int(self.theta.shape[0])
+
+
+def seen_by(state: State, data: Any) -> Any:
+    """Return the data with what the state knows of each."""
+    return data if state.latent is None else data._replace(**state.latent._asdict())
 
 
 @compiled

@@ -1,0 +1,249 @@
+"""HDPTree: a mixture at every node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import Tags
+
+from treestick._jit import deferred_interrupts
+from treestick.estimators import counts
+from treestick.estimators.base import TreeEstimator
+from treestick.estimators.vectors import check_vector, location_and_scale, read_vectors
+from treestick.families.gaussian import NormalGamma
+from treestick.families.multinomial import SymmetricDirichlet
+from treestick.inputs import InvalidValue, check_hyperparameter, check_positive, shown
+from treestick.models.hdp import Hdp, Placed, write_densities
+from treestick.moves.state import Floats
+from treestick.tree.table import NULL
+
+COMPONENTS = ("gaussian", "multinomial")
+MOST_CONCENTRATION = 1e4
+"""About so many sticks are broken to find one atom; beyond, sweeps take minutes."""
+VARIANCE = 0.05
+"""Of a component by default, in units of each feature's variance."""
+
+
+class VectorUnits(NamedTuple):
+    """Coordinates in which every feature has mean 0 and variance 1."""
+
+    offset: Floats
+    scale: Floats
+
+
+class HDPTree(TreeEstimator):
+    """A tree of clusters of any shape: every node is a mixture with any number of components.
+
+    A node has a random measure: a mixture over *atoms*, which are Gaussian or multinomial
+    components. Measures go down the tree by the hierarchical Dirichlet process, so a child shares
+    atoms with its parent, weighs them differently, and has new ones::
+
+        G[root]  ~ DP(concentration * H)
+        G[child] ~ DP(concentration * (persistence * G[parent] + (1 - persistence) * H))
+        x        ~ a component drawn from G[node of x]
+
+    H, the law of new components, is for Gaussian ones, in each feature,
+
+        precision ~ Gamma(base_shape, mean 1 / base_variance),
+        mean      ~ N(base_mean, variance / base_strength),
+
+    and for multinomial ones Dir(base_concentration, ..., base_concentration).
+
+    A hyperparameter is a number (fixed) or an interval ``(low, high)``: a uniform prior, and it is
+    inferred.
+
+    Parameters
+    ----------
+    component : {"gaussian", "multinomial"}
+        For real vectors, or for rows of counts, which may be sparse.
+    alpha0, decay, gamma : float or (low, high)
+        The prior on trees: ``alpha0 * decay**depth`` says how much goes deeper, ``gamma`` how many
+        children a node has.
+    concentration : float or (low, high), default (0.1, 20)
+        How near the weights of children are to their parents', and how many atoms there are.
+    persistence : float or (low, high), above 0 and up to 1, default 0.9
+        How much of a child's measure comes from its parent; the rest are new atoms. With 1, all
+        atoms are the root's, and down the tree fewer and fewer are left.
+    base_shape, base_variance, base_strength, base_mean
+        H of Gaussian components. ``base_variance`` and ``base_mean`` may be arrays with a number
+        for each feature. None for ``base_variance`` is 0.05 times each feature's variance, for
+        ``base_mean`` each feature's mean, and for ``base_strength`` the number with which the means
+        spread as much as the data.
+    base_concentration : float, default 0.5
+        H of multinomial components.
+    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, random_state, verbose
+        As for :class:`GaussianTree`.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The draw with the highest complete-data likelihood. ``node_params`` holds ``weight`` of the
+        atoms at each node, and in a last column that of all other atoms.
+    atoms_ : dict
+        The atoms of ``tree_``, a row each: ``mean`` and ``variance``, or ``probability``.
+    labels_, draws_, idata_, n_iter_
+        As for :class:`GaussianTree`.
+    alpha0_, decay_, gamma_, concentration_, persistence_ : float
+        Posterior means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treestick import HDPTree
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 2)) + np.repeat([[0, 0], [9, 9]], 50, axis=0)
+    >>> model = HDPTree(n_draws=20, burn_in=50, n_chains=1, random_state=0, verbose=0).fit(X)
+    >>> model.tree_.node_params["weight"].shape[1] == len(model.atoms_["mean"]) + 1
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        component: str = "gaussian",
+        alpha0: Any = (1.0, 50.0),
+        decay: Any = (0.05, 0.8),
+        gamma: Any = (0.5, 10.0),
+        concentration: Any = (0.1, 20.0),
+        persistence: Any = 0.9,
+        base_shape: float = 2.0,
+        base_variance: Any = None,
+        base_strength: float | None = None,
+        base_mean: Any = None,
+        base_concentration: float = 0.5,
+        n_draws: int = 500,
+        burn_in: int = 500,
+        thin: int = 1,
+        n_chains: int = 2,
+        init: Any = "root",
+        schedule: str = "default",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 1,
+    ) -> None:
+        self.component = component
+        self.alpha0 = alpha0
+        self.decay = decay
+        self.gamma = gamma
+        self.concentration = concentration
+        self.persistence = persistence
+        self.base_shape = base_shape
+        self.base_variance = base_variance
+        self.base_strength = base_strength
+        self.base_mean = base_mean
+        self.base_concentration = base_concentration
+        self.n_draws = n_draws
+        self.burn_in = burn_in
+        self.thin = thin
+        self.n_chains = n_chains
+        self.init = init
+        self.schedule = schedule
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.component == "multinomial"
+        tags.input_tags.positive_only = self.component == "multinomial"
+        return tags
+
+    def _read(self, X: Any) -> Any:
+        if self.component not in COMPONENTS:
+            raise InvalidValue(f"component={shown(self.component)} is not one of {COMPONENTS}")
+        name = type(self).__name__
+        if self.component == "multinomial":
+            return counts.read_rows(X, name)
+        return read_vectors(X, name)
+
+    def _make_model(self, values: Any) -> tuple[Hdp, Any]:
+        concentration = check_hyperparameter(
+            "concentration", self.concentration, most=MOST_CONCENTRATION
+        )
+        persistence = check_hyperparameter("persistence", self.persistence, most=1.0)
+        base: Any
+        units: Any
+        if self.component == "multinomial":
+            units = counts.units_of(values)
+            shape = check_positive("base_concentration", self.base_concentration, 1e6)
+            base, width = SymmetricDirichlet(shape, units.n_outcomes), units.n_outcomes
+        else:
+            base, units = self._gaussian_base(values)
+            width = 2 * units.scale.size + 1
+        return Hdp(*concentration, *persistence, np.empty((0, width)), base), units
+
+    def _gaussian_base(self, values: Floats) -> tuple[NormalGamma, VectorUnits]:
+        n_features = values.shape[1]
+        mean, scale, _ = location_and_scale(values)
+        units = VectorUnits(mean, scale)
+        variance = np.full(n_features, VARIANCE)
+        if self.base_variance is not None:
+            given = check_vector("base_variance", self.base_variance, n_features)
+            for k, value in enumerate(given.tolist()):
+                check_positive(f"base_variance: feature {k}", value)
+            variance = given / scale**2
+        centre = np.zeros(n_features)
+        if self.base_mean is not None:
+            centre = (check_vector("base_mean", self.base_mean, n_features) - mean) / scale
+        shape = check_positive("base_shape", self.base_shape, 1e6)
+        strength = float(np.median(variance))
+        if self.base_strength is not None:
+            strength = check_positive("base_strength", self.base_strength, 1e6)
+        base = NormalGamma(centre, strength, shape, shape * variance, float(np.log(scale).sum()))
+        return base, units
+
+    @staticmethod
+    def _encode(units: Any, values: Any) -> tuple[Placed, int]:
+        encoded: Any
+        if isinstance(units, counts.CountUnits):
+            encoded, n = counts.encode(values)
+        else:
+            encoded, n = (values - units.offset) / units.scale, values.shape[0]
+        return _placed(encoded, n), n
+
+    @staticmethod
+    def _make_room(units: Any, n: int, rng: np.random.RandomState) -> Placed:
+        if isinstance(units, counts.CountUnits):
+            return _placed(counts.make_room(units, n, rng), n)
+        return _placed(np.empty((n, units.scale.size)), n)
+
+    @staticmethod
+    def _decode(units: Any, data: Placed) -> Any:
+        if isinstance(units, counts.CountUnits):
+            return counts.decode(units, data.values)
+        return data.values * units.scale + units.offset
+
+    @staticmethod
+    def _as_seen_by(model: Hdp, data: Placed) -> Placed:
+        n, n_atoms = data.atom.size, model.atoms.shape[0]
+        seen = data._replace(log_density=np.empty(n), densities=np.empty((n, n_atoms + 1)))
+        with deferred_interrupts():
+            write_densities(model, seen)
+        return seen
+
+    @staticmethod
+    def _describe_nodes(units: Any, theta: Floats) -> Mapping[str, npt.ArrayLike]:
+        return {"weight": np.exp(theta)}
+
+    def _describe_hyperparameter(self, name: str, values: Floats) -> Floats:
+        return values
+
+    def _finish(self) -> None:
+        super()._finish()
+        atoms = self.draws_.mixture(self._best).model.atoms
+        if self.component == "multinomial":
+            self.atoms_ = {"probability": np.exp(atoms)}
+        else:
+            n_features = self._units.scale.size
+            self.atoms_ = {
+                "mean": atoms[:, :n_features] * self._units.scale + self._units.offset,
+                "variance": self._units.scale**2 / atoms[:, n_features : 2 * n_features],
+            }
+
+
+def _placed(values: Any, n: int) -> Placed:
+    """Return data whose atoms are not known."""
+    return Placed(values, np.full(n, NULL), np.zeros(n), np.empty((0, 0)))

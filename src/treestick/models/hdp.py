@@ -1,0 +1,390 @@
+"""A mixture at every node: random measures that go down the tree by the HDP diffusion.
+
+::
+
+    G[root]  ~ DP(concentration * H)
+    G[child] ~ DP(concentration * (persistence * G[parent] + (1 - persistence) * H))
+    phi_n    ~ G[node of n],    x_n ~ f(. | phi_n)
+
+H and f are those of a family (:mod:`treestick.families`). The density of a datum under a measure is
+an infinite sum, so the state holds the atom of each datum (:class:`Placed`). Given those, a node is
+its probabilities of K atoms and of the rest (:mod:`treestick.diffusions.hdp`), and a datum is one
+draw from them: that is what the functions below know, and all structural moves. Atoms themselves
+are the matter of :mod:`treestick.moves.places` and :mod:`treestick.moves.atoms`. ``theta`` is the
+logarithm of the probabilities. ``concentration`` and ``persistence`` have uniform priors between
+bounds; equal bounds mean a fixed value.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treestick import families
+from treestick._jit import compiled
+from treestick.contract import EVERY_LEVEL, Group, NodeModel, register
+from treestick.diffusions import dirichlet, hdp
+from treestick.diffusions import dirichlet_fits as fits
+from treestick.diffusions.hdp import MOVING, UPDATING
+from treestick.random import Key, Purpose, Stream, key_for, key_of_part, open_stream, uniform
+from treestick.tree.table import NodeTable
+from treestick.wide import ABREAST
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+class Hdp(NamedTuple):
+    """Hyperparameters of the model, and the atoms that data have."""
+
+    concentration: float
+    concentration_low: float
+    concentration_high: float
+    persistence: float
+    persistence_low: float
+    persistence_high: float
+    atoms: Floats
+    base: Any
+    """H: the named tuple that the functions of a family are chosen by."""
+
+
+class Placed(NamedTuple):
+    """Data of the model."""
+
+    values: Any
+    """In the form of the family."""
+    atom: Integers
+    """Of each datum: a row of the model's atoms; NULL where it is not known."""
+    log_density: Floats
+    """Of each datum at its atom; or, if that is not known, what is taken out of ``densities``."""
+    densities: Floats
+    """Of data whose atoms are not known: at each atom, and at one drawn from H; else no rows."""
+
+
+@compiled
+def widths(model: Hdp) -> tuple[int, int, int]:
+    """Theta: logs. Prepared: logs and numbers. Statistics: counts, and the sum of log densities."""
+    n_outcomes = model.atoms.shape[0] + 1
+    return n_outcomes, 2 * n_outcomes, n_outcomes + 1
+
+
+@compiled
+def _base(model: Hdp) -> dirichlet.Base:
+    return hdp.base_measure(model.atoms.shape[0])
+
+
+@compiled
+def draw_hyperparameters(stream: Stream, model: Hdp) -> Hdp:
+    """Draw concentration and persistence from their priors."""
+    low, high = model.concentration_low, model.concentration_high
+    concentration = low + uniform(stream) * (high - low)
+    low, high = model.persistence_low, model.persistence_high
+    return _replace(model, concentration, low + uniform(stream) * (high - low))
+
+
+@compiled
+def _replace(model: Hdp, concentration: float, persistence: float) -> Hdp:
+    return Hdp(
+        concentration,
+        model.concentration_low,
+        model.concentration_high,
+        persistence,
+        model.persistence_low,
+        model.persistence_high,
+        model.atoms,
+        model.base,
+    )
+
+
+@compiled
+def draw_root(stream: Stream, model: Hdp, theta: Floats) -> None:
+    """Draw the probabilities of the root: no atom that is known has any."""
+    theta[:] = dirichlet.LEAST
+    theta[theta.size - 1] = 0.0
+
+
+@compiled
+def draw_child(stream: Stream, model: Hdp, parent: Floats, theta: Floats) -> None:
+    """Draw the probabilities of a child."""
+    shapes = np.empty(theta.size)
+    dirichlet.write_shapes(model.concentration, model.persistence, _base(model), parent, shapes)
+    dirichlet.draw(stream, shapes, theta)
+
+
+# -- likelihoods -----------------------------------------------------------------------------------
+
+
+@compiled
+def prepare(model: Hdp, theta: Floats, prepared: Floats) -> None:
+    """Write logarithms of probabilities, and the probabilities."""
+    for w in range(theta.size):
+        prepared[w] = theta[w]
+        prepared[theta.size + w] = math.exp(theta[w])
+
+
+@compiled
+def n_exact_levels(model: Hdp) -> int:
+    """Every level: a datum is one draw, whose probability is linear in those of the parent."""
+    return EVERY_LEVEL
+
+
+@compiled
+def prepare_unseen(model: Hdp, theta: Floats, levels: int, prepared: Floats) -> None:
+    """Write the mean of the probabilities so many levels below."""
+    kept = math.exp(levels * math.log(model.persistence))
+    base = _base(model)
+    for w in range(theta.size):
+        p = kept * math.exp(theta[w]) + (1.0 - kept) * dirichlet.base_of(base, w)
+        prepared[theta.size + w] = p
+        prepared[w] = math.log(p) if p > 0.0 else dirichlet.LEAST
+
+
+@compiled
+def draw_chain(
+    stream: Stream, model: Hdp, data: Placed, n: int, above: Floats, thetas: Floats
+) -> None:
+    """Draw the probabilities of nodes, each below the other, of which the last has datum ``n``.
+
+    Let p be the probability of the datum's atom k at a node, and p_L at the last, L levels below.
+    Given the node its mean is linear, persistence**L * p + (1 - persistence**L) * base. So the law
+    of the node's probabilities given the datum is a mixture of two: Dirichlet with one draw of k
+    added, weighted with persistence**L times the mean of p, and Dirichlet as it was, where k comes
+    from the base measure further down.
+    """
+    n_levels, k = thetas.shape[0], data.atom[n]
+    shapes = np.empty(above.size)
+    base = _base(model)
+    for level in range(n_levels):
+        over = above if level == 0 else thetas[level - 1]
+        dirichlet.write_shapes(model.concentration, model.persistence, base, over, shapes)
+        kept = math.exp((n_levels - 1 - level) * math.log(model.persistence))
+        from_here = kept * shapes[k] / model.concentration
+        from_base = (1.0 - kept) * dirichlet.base_of(base, k)
+        if uniform(stream) * (from_here + from_base) < from_here:
+            shapes[k] += 1.0
+        dirichlet.draw(stream, shapes, thetas[level])
+
+
+@compiled
+def log_likelihood(model: Hdp, data: Placed, n: int, prepared: Floats) -> float:
+    """Return the log density of datum ``n`` and its atom; of the datum alone if none is known."""
+    if data.densities.shape[0] == 0:
+        return data.log_density[n] + prepared[data.atom[n]]
+    n_outcomes = data.densities.shape[1]
+    total = 0.0
+    for w in range(n_outcomes):
+        total += prepared[n_outcomes + w] * data.densities[n, w]
+    return data.log_density[n] + (math.log(total) if total > 0.0 else -math.inf)
+
+
+@compiled
+def log_likelihoods(model: Hdp, data: Placed, n: int, prepared: Floats, out: Floats) -> None:
+    """Write the log density of datum ``n`` and its atom at several nodes."""
+    for k in range(ABREAST):
+        out[k] = data.log_density[n] + prepared[data.atom[n], k]
+
+
+@compiled
+def write_densities(model: Hdp, data: Placed) -> None:
+    """Write the densities of data whose atoms are not known, relative to the largest of each."""
+    n_atoms = model.atoms.shape[0]
+    for n in range(data.log_density.size):
+        row = data.densities[n]
+        for k in range(n_atoms):
+            row[k] = families.log_density(model.base, data.values, n, model.atoms[k])
+        row[n_atoms] = families.log_marginal(model.base, data.values, n)
+        largest = -math.inf
+        for w in range(n_atoms + 1):
+            largest = max(largest, row[w])
+        data.log_density[n] = largest
+        for w in range(n_atoms + 1):
+            row[w] = math.exp(row[w] - largest)
+
+
+@compiled
+def add_statistics(model: Hdp, data: Placed, n: int, statistics: Floats) -> None:
+    """Count the atom of datum ``n``, and add its log density."""
+    statistics[data.atom[n]] += 1.0
+    statistics[statistics.size - 1] += data.log_density[n]
+
+
+@compiled
+def log_likelihood_of_sums(model: Hdp, theta: Floats, n_here: float, statistics: Floats) -> float:
+    """Return the log density of the data at a node and of their atoms."""
+    total = statistics[theta.size]
+    for w in range(theta.size):
+        if statistics[w] != 0.0:
+            total += statistics[w] * theta[w]
+    return total
+
+
+@compiled
+def simulate(stream: Stream, model: Hdp, theta: Floats, data: Placed, n: int) -> None:
+    """Overwrite datum ``n`` by a draw at its atom or, if that is not known, from the measure."""
+    k = data.atom[n]
+    if k < 0:
+        dart, k = uniform(stream), 0
+        while k < theta.size - 1:
+            dart -= math.exp(theta[k])
+            if dart < 0.0:
+                break
+            k += 1
+    if k < model.atoms.shape[0]:
+        families.simulate_at(stream, model.base, model.atoms[k], data.values, n)
+    else:
+        phi = np.empty(model.atoms.shape[1])
+        families.draw_atom(stream, model.base, phi)
+        families.simulate_at(stream, model.base, phi, data.values, n)
+
+
+# -- local fits ------------------------------------------------------------------------------------
+
+
+@compiled
+def log_prior(model: Hdp, table: NodeTable, theta: Floats) -> float:
+    """Return the log density of the probabilities of all nodes, and of the atoms.
+
+    Each atom comes from H once, which is left out as often (:mod:`treestick.diffusions.hdp`).
+    """
+    total = log_transition(model, np.empty(0), theta[0])
+    for node in range(1, theta.shape[0]):
+        total += log_transition(model, theta[table.parent[node]], theta[node])
+    for k in range(model.atoms.shape[0]):
+        total += families.log_atom(model.base, model.atoms[k]) - math.log(hdp.NOWHERE)
+    return total
+
+
+@compiled
+def log_transition(model: Hdp, above: Floats, theta: Floats) -> float:
+    """Return the log density of a node's probabilities given its parent's."""
+    return dirichlet.log_step(model.concentration, model.persistence, _base(model), above, theta)
+
+
+@compiled
+def estimate(
+    model: Hdp, above: Floats, below: Floats, n_here: float, statistics: Floats, theta: Floats
+) -> None:
+    """Write about the mode."""
+    theta[:] = fits.fit_one(
+        model.concentration, model.persistence, _base(model), above, below, statistics
+    )[0][0]
+
+
+@compiled
+def log_evidence(
+    model: Hdp, above: Floats, below: Floats, n_here: float, statistics: Floats
+) -> float:
+    """Return the weight that :func:`fit_group` would give to the mode of its proposal."""
+    return fits.log_evidence(
+        model.concentration, model.persistence, _base(model), above, below, statistics
+    )
+
+
+@compiled
+def fit_group(stream: Stream, model: Hdp, group: Group, is_drawn: np.int64) -> float:
+    """Draw from scaled Dirichlet laws; for a leaf, that is the conditional itself."""
+    return fits.fit_group(
+        stream, model.concentration, model.persistence, _base(model), group, is_drawn
+    )
+
+
+# -- parameters ------------------------------------------------------------------------------------
+
+
+@compiled
+def update_parameters(
+    key: Key,
+    model: Hdp,
+    table: NodeTable,
+    statistics: Floats,
+    theta: Floats,
+    part: int,
+    adapting: bool,
+) -> tuple[int, int]:
+    """Replace the probabilities of all nodes by tables, draw homes, and all probabilities anew.
+
+    See :func:`treestick.models.multinomial.update_parameters`.
+    """
+    _update(key_of_part(key, UPDATING), model, table, statistics, theta, False)
+    return theta.shape[0], theta.shape[0]
+
+
+@compiled
+def _update(
+    key: Key, model: Hdp, table: NodeTable, statistics: Floats, theta: Floats, is_moving: bool
+) -> Hdp:
+    counts = np.empty(theta.shape)
+    for node in range(theta.shape[0]):
+        for w in range(theta.shape[1]):
+            counts[node, w] = statistics[node, w]
+    customers = counts.copy()
+    base = _base(model)
+    concentration, persistence = model.concentration, model.persistence
+    n_tables, n_passed = dirichlet.seat(
+        key, concentration, persistence, base, table, theta, customers
+    )
+    stream = open_stream(key_for(key, Purpose.MODEL_HYPERPARAMETERS, 0))
+    if is_moving:
+        concentration = dirichlet.draw_concentration(
+            stream, concentration, model.concentration_low, model.concentration_high, base,
+            n_tables, customers,
+        )  # fmt: skip
+        persistence = dirichlet.draw_persistence(
+            stream, persistence, model.persistence_low, model.persistence_high,
+            n_passed, n_tables - n_passed,
+        )  # fmt: skip
+    hdp.draw_homes(stream, concentration, persistence, table, counts, customers)
+    dirichlet.draw_all(key, concentration, persistence, base, table, customers, theta)
+    return _replace(model, concentration, persistence)
+
+
+@compiled
+def n_parts(model: Hdp) -> int:
+    """Outcomes are not independent: probabilities sum to one."""
+    return 1
+
+
+@compiled
+def adapt(model: Hdp, acceptance: float) -> Hdp:
+    """Exact draws have no step size."""
+    return model
+
+
+@compiled
+def update_hyperparameters(
+    key: Key, model: Hdp, table: NodeTable, statistics: Floats, theta: Floats
+) -> Hdp:
+    """Slice moves on concentration and persistence given the tables; theta is drawn anew."""
+    return _update(key_of_part(key, MOVING), model, table, statistics, theta, True)
+
+
+register(
+    NodeModel(
+        "hdp",
+        Hdp,
+        widths,
+        draw_hyperparameters,
+        draw_root,
+        draw_child,
+        prepare,
+        n_exact_levels,
+        prepare_unseen,
+        draw_chain,
+        log_likelihood,
+        log_likelihoods,
+        add_statistics,
+        log_likelihood_of_sums,
+        log_prior,
+        log_transition,
+        estimate,
+        log_evidence,
+        fit_group,
+        n_parts,
+        adapt,
+        update_parameters,
+        update_hyperparameters,
+        simulate,
+        has_atoms=True,
+    )
+)

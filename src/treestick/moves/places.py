@@ -1,0 +1,258 @@
+"""Slice sampling of the data's places: node and atom together.
+
+For models whose nodes hold measures (:mod:`treestick.diffusions.hdp`). The part of (0, 1) that
+belongs to a node is cut further, by the atoms of its measure: first those that are represented, in
+their order, then the rest, by its sticks. Under a point u there is then one node and one atom of
+it, both functions of u, the sticks and the key, and the move is that of
+:mod:`treestick.moves.assignments` with the density f(x | atom under u): shrinkage towards the
+datum's present place, which is an interval. It reaches every node and every atom there is, also
+those that no datum has visited.
+
+Rule 1. A point in the rest of a node is looked up: its stick, and where the stick leads.
+Rule 2. Data that have come to atoms of the rest make these represented, and the probabilities of
+all nodes are drawn anew given where everybody is (:func:`treestick.diffusions.hdp.settle`).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treestick import families
+from treestick._jit import compiled
+from treestick.diffusions import hdp
+from treestick.moves import segments as unit_interval
+from treestick.moves.assignments import (
+    FULL,
+    UNRESOLVED,
+    Slots,
+    Unseen,
+    find_unseen,
+    look_up_theta,
+    search,
+)
+from treestick.moves.segments import STOP, Segments
+from treestick.moves.state import Floats, Integers, State, Sticks
+from treestick.moves.tasks import Run, Task
+from treestick.random import (
+    Key,
+    Purpose,
+    exponential,
+    key_for,
+    open_stream,
+    reopen,
+    uniform_open,
+)
+from treestick.tree.table import NULL, NodeTable
+
+
+class Atoms(NamedTuple):
+    """What a state holds of each datum: see :class:`treestick.models.hdp.Placed`."""
+
+    atom: Integers
+    log_density: Floats
+
+
+def move_places(
+    key: Key,
+    state: State,
+    data: Any,
+    tasks: Sequence[Task],
+    run: Run = map,
+    spare: list[Slots] | None = None,
+) -> tuple[State, float]:
+    """Move the data of some tasks; return the state, pruned, and the mean number of tries.
+
+    Parameters are those of :func:`treestick.moves.assignments.move_assignments`. Statistics are
+    left as they are: sum them anew.
+    """
+    model = state.model
+    cut = unit_interval.cut(state.table, state.n_nodes)
+    edges = _edges(state.theta)
+    places = state.latent.atom.copy()
+
+    def assign(unseen: Unseen, order: Integers, done: int, rows: Integers) -> tuple[int, int]:
+        return _assign(
+            key, model, data, state.sticks, state.assignments, cut, edges, state.theta, unseen,
+            order, done, rows, places,
+        )  # fmt: skip
+
+    moved, tries = search(state, tasks, assign, run, spare)
+    theta, atoms, atom = _settle(key, model, moved.table, moved.assignments, places, moved.theta)
+    return with_atoms(moved._replace(theta=theta), data.values, atoms, atom), tries
+
+
+def with_atoms(state: State, values: Any, atoms: Floats, atom: Integers) -> State:
+    """Return the state with other atoms, and the atom of each datum."""
+    model = state.model._replace(atoms=atoms)
+    return state._replace(model=model, latent=Atoms(atom, log_densities(model, values, atom)))
+
+
+@compiled
+def log_densities(model: Any, values: Any, atom: Integers) -> Floats:
+    """Return the log density of each datum at its atom."""
+    result = np.empty(atom.size)
+    for n in range(atom.size):
+        result[n] = families.log_density(model.base, values, n, model.atoms[atom[n]])
+    return result
+
+
+@compiled
+def _settle(
+    key: Key, model: Any, table: NodeTable, assignments: Integers, places: Integers, theta: Floats
+) -> tuple[Floats, Floats, Integers]:
+    return hdp.settle(
+        key, model.concentration, model.persistence, model.base, table, assignments, places, theta,
+        model.atoms,
+    )  # fmt: skip
+
+
+@compiled
+def _edges(theta: Floats) -> Floats:
+    """Return where the parts of the atoms end within each node, and the rest begins."""
+    n_nodes, n_atoms = theta.shape[0], theta.shape[1] - 1
+    edges = np.empty((n_nodes, n_atoms + 1))
+    for node in range(n_nodes):
+        total = 0.0
+        for k in range(n_atoms):
+            edges[node, k] = total
+            total += math.exp(theta[node, k])
+        edges[node, n_atoms] = min(total, 1.0)
+    return edges
+
+
+@compiled
+def _find_atom(edges: Floats, v: float) -> int:
+    """Return which atom, or the rest, has the point ``v`` of a node."""
+    low, high = 0, edges.size  # the last edge that is not beyond v
+    while high - low > 1:
+        middle = (low + high) // 2
+        if edges[middle] <= v:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _rest(theta: Floats, unseen: Unseen, node: int) -> float:
+    """Return the rest of a node of the hull, or of one that was looked up."""
+    last = theta.shape[1] - 1
+    if node < theta.shape[0]:
+        return math.exp(theta[node, last])
+    return math.exp(unseen.theta[unseen.slot[node], last])
+
+
+@compiled
+def _mass(model: Any, theta: Floats, unseen: Unseen, node: int) -> float:
+    parent = unseen.table.parent[node]
+    return hdp.mass_of_rest(
+        model.concentration, model.persistence, parent == NULL,
+        0.0 if parent == NULL else _rest(theta, unseen, parent),
+    )  # fmt: skip
+
+
+@compiled
+def _find_in_rest(
+    key: Key, model: Any, theta: Floats, unseen: Unseen, node: int, v: float, phi: Floats
+) -> int:
+    """Write the atom under a point ``v`` of a node's rest; return the stick that it is on."""
+    table = unseen.table
+    first = hdp.find_stick(key, table.entity[node], _mass(model, theta, unseen, node), v)
+    ordinal = first
+    while table.parent[node] != NULL:
+        parent = table.parent[node]
+        up = hdp.follow(
+            key, model.persistence, table.entity[node], ordinal, _rest(theta, unseen, parent),
+            table.entity[parent], _mass(model, theta, unseen, parent),
+        )  # fmt: skip
+        if up == NULL:
+            break
+        node, ordinal = parent, up
+    hdp.draw_unseen_atom(key, model.base, table.entity[node], ordinal, phi)
+    return first
+
+
+@compiled
+def _assign(
+    key: Key,
+    model: Any,
+    data: Any,
+    sticks: Sticks,
+    assignments: Integers,
+    cut: Segments,
+    edges: Floats,
+    theta: Floats,
+    unseen: Unseen,
+    order: Integers,
+    done: int,
+    rows: Integers,
+    places: Integers,
+) -> tuple[int, int]:
+    """Move the data of ``order`` from ``done`` on; write their rows, and to ``places`` their atoms.
+
+    An atom of the rest is the number of atoms plus the number of its stick. Return how many are
+    done when one finds no room, or all, and the number of tries.
+    """
+    n_atoms = model.atoms.shape[0]
+    n_tried = 0
+    stream = open_stream(key)
+    phi, own_edges = np.empty(model.atoms.shape[1]), np.empty(n_atoms + 1)
+    while done < order.size:
+        n = order[done]
+        reopen(stream, key_for(key, Purpose.SLICE, n))
+        node, place = assignments[n], data.atom[n]
+        segment_now = cut.own[node]
+        start = cut.edges[segment_now]
+        span = cut.edges[segment_now + 1] - start
+        first_now = start + span * edges[node, place]
+        last_now = start + span * edges[node, place + 1]
+        level = data.log_density[n] - exponential(stream)
+        low, high = 0.0, 1.0
+        tries = 0
+        while True:
+            tries += 1
+            u = low + (high - low) * uniform_open(stream)
+            if not low < u < high or first_now <= u <= last_now:
+                break
+            segment = unit_interval.find(cut.edges, u)
+            if cut.kind[segment] == STOP:
+                found = cut.row[segment]
+                start = cut.edges[segment]
+                v = (u - start) / (cut.edges[segment + 1] - start)
+                own = edges[found]
+            else:
+                found, v = find_unseen(key, sticks, unseen.table, cut, segment, u)
+                if found == FULL:
+                    return done, n_tried
+                if found == UNRESOLVED:
+                    break
+                slot = look_up_theta(key, model, theta, unseen, found)
+                if slot == FULL:
+                    return done, n_tried
+                total = 0.0
+                for k in range(n_atoms):
+                    own_edges[k] = total
+                    total += math.exp(unseen.theta[slot, k])
+                own_edges[n_atoms] = min(total, 1.0)
+                own = own_edges
+            atom = _find_atom(own, v)
+            if atom < n_atoms:
+                value = families.log_density(model.base, data.values, n, model.atoms[atom])
+            else:
+                v = (v - own[n_atoms]) / (1.0 - own[n_atoms])
+                atom += _find_in_rest(key, model, theta, unseen, found, v, phi)
+                value = families.log_density(model.base, data.values, n, phi)
+            if value >= level:
+                node, place = found, atom
+                break
+            if u < first_now:
+                low = u
+            else:
+                high = u
+        rows[done] = node
+        places[n] = place
+        n_tried += tries
+        done += 1
+    return done, n_tried
