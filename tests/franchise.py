@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from joint import Oracle, Rng, _between, counts_of, dense_counts, log_dirichlet
+from treestick.diffusions.hdp import Atoms, Observed, make_atoms
 from treestick.families.gaussian import NormalGamma
 from treestick.families.multinomial import SymmetricDirichlet
-from treestick.models.hdp import Hdp, Placed
-from treestick.moves.places import Atoms, log_densities
+from treestick.models.hdp import Measures
 from treestick.moves.state import State
 from treestick.tree.table import NodeTable
-
-NOTHING = np.empty((0, 0))
 
 
 class Franchise:
@@ -81,19 +79,20 @@ class HdpOracle(Oracle):
     def __init__(self, persistence: tuple[float, float] = (0.3, 0.9), counts: bool = False) -> None:
         super().__init__(2)
         self.persistence, self.counts = persistence, counts
-
-    def draw_model(self, rng: Rng) -> Hdp:
-        base = (
+        self.base: Any = (
             SymmetricDirichlet(0.8, 2)
-            if self.counts
+            if counts
             else NormalGamma(np.array([0.3, -0.2]), 0.4, 2.5, np.array([0.8, 0.5]), 0.0)
         )
-        return Hdp(
+
+    def draw_model(self, rng: Rng) -> Measures:
+        return Measures(
             float(_between(rng, 0.5, 4.0)), 0.5, 4.0,
-            float(_between(rng, *self.persistence)), *self.persistence, NOTHING, base,
+            float(_between(rng, *self.persistence)), *self.persistence, 0,
         )  # fmt: skip
 
-    def draw_atom(self, rng: Rng, base: Any) -> Any:
+    def draw_atom(self, rng: Rng) -> Any:
+        base: Any = self.base
         if self.counts:
             return np.log(rng.dirichlet(np.full(2, base.shape)))
         precision = rng.gamma(base.shape, 1.0 / base.rate)
@@ -102,19 +101,20 @@ class HdpOracle(Oracle):
         return np.concatenate([mean, precision, [constant]])
 
     def draw_all(
-        self, rng: Rng, model: Hdp, table: NodeTable, n_nodes: int, assignments: Any
-    ) -> tuple[Hdp, Any, Any]:
+        self, rng: Rng, model: Measures, table: NodeTable, n_nodes: int, assignments: Any
+    ) -> tuple[Measures, Any, Any]:
         parent = table.parent[:n_nodes]
         franchise = Franchise(rng, model.concentration, model.persistence, parent)
         atom = np.array([franchise.seat(int(node)) for node in assignments], dtype=np.int64)
         theta = draw_weights(
             rng, model.concentration, model.persistence, parent, franchise.guests()
         )
-        atoms = np.array([self.draw_atom(rng, model.base) for _ in range(franchise.n_dishes)])
-        return model._replace(atoms=atoms), theta, Atoms(atom, np.zeros(atom.size))
+        atoms = np.array([self.draw_atom(rng) for _ in range(franchise.n_dishes)])
+        latent = Atoms(atoms, 0.0, atom, np.zeros(atom.size))
+        return model._replace(n_atoms=len(atoms)), theta, latent
 
-    def redraw_data(self, rng: Rng, state: State) -> tuple[State, Placed]:
-        phi = state.model.atoms[state.latent.atom]
+    def redraw_data(self, rng: Rng, state: State) -> tuple[State, Observed]:
+        phi = state.latent.atoms[state.latent.atom]
         values: Any
         if self.counts:
             totals = (3 * np.arange(len(phi)) + 3) % 5
@@ -122,11 +122,11 @@ class HdpOracle(Oracle):
             values = counts_of([rng.multinomial(n, q) for n, q in zip(totals, p, strict=True)])
         else:
             values = phi[:, :2] + rng.normal(size=(len(phi), 2)) / np.sqrt(phi[:, 2:4])
-        atom = state.latent.atom
-        latent = Atoms(atom, log_densities(state.model, values, atom))
-        return state._replace(latent=latent), Placed(values, *latent, NOTHING)
+        data = Observed(values, self.base)
+        latent = make_atoms(data, state.latent.atoms, state.latent.atom)
+        return state._replace(latent=latent), data
 
-    def values(self, data: Placed) -> Any:
+    def values(self, data: Observed) -> Any:
         return dense_counts(data.values, 2) if self.counts else data.values
 
     def compared(self, state: State) -> Any:
@@ -135,18 +135,18 @@ class HdpOracle(Oracle):
         return np.round(weights[:, [state.latent.atom[0], -1]], 9)
 
     def more(self, state: State) -> dict[str, float]:
-        atom, model, where = state.latent.atom, state.model, state.assignments
+        (atoms, _, atom, _), model, where = state.latent, state.model, state.assignments
         alive = state.theta[:, :-1] > -1000.0
         result = {
             "concentration": model.concentration,
-            "atoms": len(model.atoms),
+            "atoms": len(atoms),
             "same_atom": int(atom[0] == atom[1]),
             "same_atom_elsewhere": int(atom[0] == atom[1] and where[0] != where[1]),
             "alive_at_root": int(alive[0].sum()),
             "alive_at_first": int(alive[where[0]].sum()),
             "nodes_alive": int(alive[:, atom[0]].sum()),
-            "phi": float(model.atoms[atom[0], 0]),
-            "phi_1": float(model.atoms[atom[1], 1]),
+            "phi": float(atoms[atom[0], 0]),
+            "phi_1": float(atoms[atom[1], 1]),
         }
         if model.persistence_low < model.persistence_high:
             result["persistence"] = model.persistence

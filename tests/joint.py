@@ -18,7 +18,7 @@ from treestick.families.multinomial import Counts
 from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
 from treestick.models.multinomial import Multinomial
-from treestick.moves.state import State, Sticks
+from treestick.moves.state import State, Sticks, seen_by
 from treestick.moves.tasks import make_tasks, sum_statistics
 from treestick.random import Key, make_key
 from treestick.tree.table import NodeTable, count_data, make_table, place_child
@@ -301,7 +301,8 @@ def draw_joint(rng: Rng, oracle: Oracle, n_data: int = N_DATA) -> tuple[State, A
 def with_data_redrawn(rng: Rng, oracle: Oracle, state: State) -> tuple[State, Any]:
     """Redraw the data given everything else."""
     state, data = oracle.redraw_data(rng, state)
-    return sum_statistics(state, data, make_tasks(state.assignments.size)), data
+    tasks = make_tasks(state.assignments.size)
+    return sum_statistics(state, seen_by(state, data), tasks), data
 
 
 # -- what is compared ------------------------------------------------------------------------------

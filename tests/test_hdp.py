@@ -30,14 +30,15 @@ from planting import planted
 from test_models import table_of
 from treestick import chain, contract, families
 from treestick.diffusions import dirichlet, hdp
+from treestick.diffusions.hdp import Drawn, Observed
 from treestick.families.gaussian import NormalGamma
 from treestick.families.multinomial import SymmetricDirichlet
-from treestick.models.hdp import Hdp, Placed, write_densities
+from treestick.models.hdp import Measures
 from treestick.moves import atoms, parameters, places
 from treestick.moves.assignments import move_assignments
 from treestick.moves.candidates import move_candidates
 from treestick.moves.redraw import move_redraw
-from treestick.moves.state import State, seen_by
+from treestick.moves.state import State
 from treestick.moves.structure.plan import MOVES, move_structure
 from treestick.random import make_key, open_stream
 
@@ -153,7 +154,7 @@ def test_discrete_base_measure_is_a_dirichlet_chain() -> None:
     assert p_same(found, drawn) > ALARM
 
 
-def lookups(key: Any, model: Hdp, table: Any, theta: Any, node: int, v: float) -> Any:
+def lookups(key: Any, model: Measures, table: Any, theta: Any, node: int, v: float) -> Any:
     """Return the home and stick of the atom under a point of a node's rest."""
     rest = np.exp(theta[:, -1])
 
@@ -183,7 +184,7 @@ def test_atoms_of_the_rest_are_those_of_a_franchise(persistence: float) -> None:
     No atom is represented, so that the rest is everything.
     """
     table = table_of([-1, 0, 1, 0], [0, 0, 1, 0])
-    model = Hdp(1.5, 1.5, 1.5, persistence, persistence, persistence, NOTHING, GAUSSIAN)
+    model = Measures(1.5, 1.5, 1.5, persistence, persistence, persistence, 0)
     theta = np.zeros((4, 1))
     where = [2, 1, 2, 3, 0]
     rng = np.random.default_rng(0)
@@ -252,11 +253,12 @@ def test_homes_against_enumeration() -> None:
 # -- the model -------------------------------------------------------------------------------------
 
 
-def small(persistence: float = 0.8) -> tuple[Hdp, Placed]:
-    atoms_ = np.log([[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
-    model = Hdp(1.5, 1.5, 1.5, persistence, persistence, persistence, atoms_, DIRICHLET)
-    values = counts_of([[1, 0, 2, 0], [0, 0, 1, 1]])
-    return model, Placed(values, np.array([0, 1]), np.zeros(2), NOTHING)
+ATOMS = np.log([[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
+
+
+def small(persistence: float = 0.8) -> tuple[Measures, Drawn]:
+    model = Measures(1.5, 1.5, 1.5, persistence, persistence, persistence, 2)
+    return model, Drawn(np.array([0, 1]), np.zeros(2), NOTHING)
 
 
 def test_chains_of_unseen_nodes() -> None:
@@ -311,15 +313,15 @@ def test_an_atom_that_is_dead_above_gets_a_home_in_the_chain() -> None:
 
 
 def test_density_of_new_data_sums_over_atoms() -> None:
-    model, data = small()
-    new = data._replace(atom=np.full(2, -1), densities=np.empty((2, 3)))
-    write_densities(model, new)
+    model, _ = small()
+    values = counts_of([[1, 0, 2, 0], [0, 0, 1, 1]])
+    new = hdp.see_without_atoms(Observed(values, DIRICHLET), 2, ATOMS)
     theta = np.log([0.5, 0.2, 0.3])
     prepared = np.empty(6)
     contract.prepare(model, theta, prepared)
     for n in range(2):
-        logs = [families.log_density(DIRICHLET, data.values, n, phi) for phi in model.atoms]
-        logs.append(families.log_marginal(DIRICHLET, data.values, n))
+        logs = [families.log_density(DIRICHLET, values, n, phi) for phi in ATOMS]
+        logs.append(families.log_marginal(DIRICHLET, values, n))
         expected = special.logsumexp(logs, b=np.exp(theta))
         assert contract.log_likelihood(model, new, n, prepared) == pytest.approx(expected)
 
@@ -341,14 +343,18 @@ def move_of(name: str, module: Any = None) -> Move:
             k, state, data
         ),
         "atoms": lambda key, state, data: (module or atoms).move_atoms(key, state, data),
-        "assignments": lambda key, state, data: move_assignments(key, state, data, TASKS)[0],
-        "candidates": lambda k, state, data: move_candidates(k, state, data, TASKS, 6, 0.02)[0],
+        "assignments": lambda key, state, data: move_assignments(
+            key, state, state.latent.seen, TASKS
+        )[0],
+        "candidates": lambda key, state, data: move_candidates(
+            key, state, state.latent.seen, TASKS, 6, 0.02
+        )[0],
         "sweep": lambda key, state, data: chain.sweep(key, state, data)[0],
         "paper": lambda key, state, data: chain.sweep(key, state, data, schedule="paper")[0],
     }
     if name in moves:
         return moves[name]
-    return lambda key, state, data: move_structure(key, state, data, {name: 8})[0]
+    return lambda key, state, data: move_structure(key, state, state.latent.seen, {name: 8})[0]
 
 
 WITHOUT_STICKS = ("sweep", *MOVES)
@@ -435,8 +441,7 @@ def test_threads_and_tasks_change_nothing() -> None:
     assert np.array_equal(results[0].latent.atom, results[1].latent.atom)
     tasks = [(0, 7), (7, 50), (50, 60)]
     redrawn = move_redraw(make_key(1, 0, 9), results[0])
-    seen = seen_by(redrawn, data)
-    one, _ = places.move_places(make_key(1, 0, 9), redrawn, seen, [(0, 60)])
-    three, _ = places.move_places(make_key(1, 0, 9), redrawn, seen, tasks)
+    one, _ = places.move_places(make_key(1, 0, 9), redrawn, data, [(0, 60)])
+    three, _ = places.move_places(make_key(1, 0, 9), redrawn, data, tasks)
     assert np.array_equal(one.latent.atom, three.latent.atom)
     assert np.array_equal(one.theta, three.theta)

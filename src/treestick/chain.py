@@ -65,7 +65,7 @@ class Scores(NamedTuple):
     partition: float
     """Of the tree partition, sticks integrated out."""
     parameters: float
-    """Of the nodes' parameters."""
+    """Of the nodes' parameters, and of what nodes share."""
 
     @property
     def complete_data(self) -> float:
@@ -113,10 +113,10 @@ def sweep(
             key, state, seen_by(state, data), tasks, MOST_CANDIDATES, 1.0 / n_data, run
         )
     if has_atoms:
-        state, tries = move_places(key, state, seen_by(state, data), tasks, run, spare)
+        state, tries = move_places(key, state, data, tasks, run, spare)
         if schedule != "paper":
-            state = move_atoms_of_data(key, state, seen_by(state, data))
-        state = move_atoms(key, state, seen_by(state, data))
+            state = move_atoms_of_data(key, state, data)
+        state = move_atoms(key, state, data)
     else:
         sliced = tasks if schedule == "paper" else [_part_to_slice(n_data, int(key.sweep))]
         state, tries = move_assignments(key, state, data, sliced, run, spare)
@@ -168,7 +168,8 @@ def scores(state: State) -> Scores:
     data, parameters = _score(state.model, state.table, state.statistics, state.theta)
     sticks = state.sticks
     partition = log_partition(state.table, sticks.alpha0, sticks.decay, sticks.gamma)
-    return Scores(float(data), float(partition), float(parameters))
+    shared = 0.0 if state.latent is None else state.latent.log_prior
+    return Scores(float(data), float(partition), float(parameters) + shared)
 
 
 @compiled

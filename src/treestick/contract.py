@@ -56,9 +56,8 @@ class NodeModel(NamedTuple):
     update_hyperparameters: Callable[..., Any]
     simulate: Callable[..., Any]
     has_atoms: bool = False
-    """Whether nodes hold measures over atoms (:mod:`treestick.diffusions.hdp`), and data one each.
-    The class above then has fields ``atoms`` and ``base``, that of the data ``values``, ``atom``
-    and ``log_density``."""
+    """Whether nodes hold measures over atoms, which the state has beside them: then its data are
+    :class:`treestick.diffusions.hdp.Observed`, and the functions get ``Drawn``."""
 
 
 GIVEN, DRAWN = np.int64(0), np.int64(1)

@@ -11,8 +11,8 @@ import numpy as np
 
 from treestick import contract, families
 from treestick._jit import compiled
+from treestick.diffusions.hdp import Observed, make_atoms
 from treestick.inputs import InvalidType, InvalidValue, shown
-from treestick.moves.places import Atoms, log_densities
 from treestick.moves.prune import move_prune
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.sticks import move_sticks
@@ -68,10 +68,9 @@ def first_state(key: Key, model: Any, sticks: Sticks, data: Any, start: Start) -
     """Return the state of a chain that has not moved yet."""
     latent = None
     if contract.registered(type(model)).has_atoms:
-        atoms, atom = _first_atoms(key, model, data.values, start.assignments.size)
-        model = model._replace(atoms=atoms)
-        latent = Atoms(atom, log_densities(model, data.values, atom))
-        data = data._replace(**latent._asdict())
+        atoms, atom = _first_atoms(key, model, data, start.assignments.size)
+        model, latent = model._replace(n_atoms=atoms.shape[0]), make_atoms(data, atoms, atom)
+        data = latent.seen
     table = make_table(start.parent.size)
     for above in start.parent[1:]:
         table, _ = add_child(table, above, next_ordinal(table, above))
@@ -102,12 +101,12 @@ def _estimate(model: Any, table: NodeTable, statistics: Floats, theta: Floats) -
 
 
 @compiled
-def _first_atoms(key: Key, model: Any, values: Any, n_data: int) -> tuple[Floats, Integers]:
+def _first_atoms(key: Key, model: Any, data: Observed, n_data: int) -> tuple[Floats, Integers]:
     """Return atoms, and one for each datum: the data come one by one to a Dirichlet process.
 
     An atom is drawn anew each time that the number of its data has doubled.
     """
-    base = model.base
+    base, values = data.base, data.values
     width, statistics_width = families.sizes(base)
     atom = np.empty(n_data, dtype=np.int64)
     n_atoms, room = 0, 8

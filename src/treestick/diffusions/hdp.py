@@ -32,7 +32,7 @@ partition are drawn anew (:func:`settle`). Sticks and lengths that nobody is on 
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,77 @@ NOWHERE = 1e-250
 RESOLUTION = 2.0**-53
 UPDATING, MOVING, SETTLING = 0, 1, 2
 """Parts of the randomness of a sweep: each draws tables and probabilities by itself."""
+
+
+class Observed(NamedTuple):
+    """Data, and the law of what they are drawn from."""
+
+    values: Any
+    """In the form of the family."""
+    base: Any
+    """H: the named tuple that the functions of a family are chosen by."""
+
+
+class Drawn(NamedTuple):
+    """Data as nodes see them: one draw each from a measure."""
+
+    atom: Integers
+    log_density: Floats
+    """Of each datum at its atom; or, if that is not known, what is taken out of ``densities``."""
+    densities: Floats
+    """Of data whose atoms are not known: at each atom, and at one drawn from H; else no rows."""
+
+
+class Atoms(NamedTuple):
+    """What a state holds beside the nodes: atoms, and which of them each datum has."""
+
+    atoms: Floats
+    log_prior: float
+    """Of all atoms under H."""
+    atom: Integers
+    """Of each datum: a row of ``atoms``,"""
+    log_density: Floats
+    """and its log density there."""
+
+    @property
+    def seen(self) -> Drawn:
+        """The data as nodes see them."""
+        return Drawn(self.atom, self.log_density, np.empty((0, 0)))
+
+
+def make_atoms(data: Observed, atoms: Floats, atom: Integers) -> Atoms:
+    """Return atoms with their densities."""
+    log_prior, log_density = _densities(data, atoms, atom)
+    return Atoms(atoms, log_prior, atom, log_density)
+
+
+@compiled
+def _densities(data: Observed, atoms: Floats, atom: Integers) -> tuple[float, Floats]:
+    log_prior, log_density = 0.0, np.empty(atom.size)
+    for k in range(atoms.shape[0]):
+        log_prior += families.log_atom(data.base, atoms[k])
+    for n in range(atom.size):
+        log_density[n] = families.log_density(data.base, data.values, n, atoms[atom[n]])
+    return log_prior, log_density
+
+
+@compiled
+def see_without_atoms(data: Observed, n_data: int, atoms: Floats) -> Drawn:
+    """Return data whose atoms are not known: densities, relative to the largest of each."""
+    n_atoms = atoms.shape[0]
+    drawn = Drawn(np.full(n_data, NULL), np.empty(n_data), np.empty((n_data, n_atoms + 1)))
+    for n in range(n_data):
+        row = drawn.densities[n]
+        for k in range(n_atoms):
+            row[k] = families.log_density(data.base, data.values, n, atoms[k])
+        row[n_atoms] = families.log_marginal(data.base, data.values, n)
+        largest = -math.inf
+        for w in range(n_atoms + 1):
+            largest = max(largest, row[w])
+        drawn.log_density[n] = largest
+        for w in range(n_atoms + 1):
+            row[w] = math.exp(row[w] - largest)
+    return drawn
 
 
 @compiled

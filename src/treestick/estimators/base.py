@@ -24,10 +24,10 @@ from treestick.engine.progress import Progress
 from treestick.engine.threads import count_jobs, run_chains
 from treestick.estimators.draws import Draws, Mixture, inferred, to_record
 from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
-from treestick.moves.state import Floats, Sticks
+from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.tasks import Run
 from treestick.prior.parameters import MOST_DATA
-from treestick.random import make_key
+from treestick.random import Key, make_key
 from treestick.start import check_start, first_state
 from treestick.store import DrawRecord, DrawStore
 
@@ -104,10 +104,12 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return the parameters of the nodes as the user knows them."""
         raise NotImplementedError
 
-    @staticmethod
-    def _as_seen_by(model: Any, data: Any) -> Any:
-        """Return new data in the form that likelihoods under one draw of the model need."""
+    def _as_seen_by(self, mixture: Mixture, data: Any) -> Any:
+        """Return new data in the form that likelihoods under one draw need."""
         return data
+
+    def _complete(self, key: Key, mixture: Mixture, data: Any, rows: Integers) -> None:
+        """Finish rows that were drawn from one draw's mixture."""
 
     def _described(self) -> list[str]:
         """Return the hyperparameters of the model that the user sees."""
@@ -334,7 +336,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         data, n_rows = self._new_data(X)
         mixture = self.draws_.mixture(self._best)
         n_nodes = mixture.theta.shape[0]
-        data = self._as_seen_by(mixture.model, data)
+        data = self._as_seen_by(mixture, data)
         result = np.empty((n_rows, n_nodes + 1))
 
         def some(made: components.Components, start: int) -> None:
@@ -358,7 +360,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         total, out = np.full(n_rows, -np.inf), np.empty(n_rows)
         for position in range(len(self.draws_)):
             mixture = self.draws_.mixture(position)
-            seen = self._as_seen_by(mixture.model, data)
+            seen = self._as_seen_by(mixture, data)
             work = partial(_log_densities, mixture.model, seen, out)
             self._for_rows(work, position, mixture, n_rows)
             total = np.logaddexp(total, out)
@@ -388,10 +390,13 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         chosen = rng.randint(len(self.draws_), size=n_samples)
         data = self._make_room(self._units, n_samples, rng)
         for position in np.unique(chosen):
-            table, theta, model, sticks = self.draws_.mixture(int(position))
-            for n in np.flatnonzero(chosen == position):
+            mixture = self.draws_.mixture(int(position))
+            table, theta, model, sticks, _ = mixture
+            rows = np.flatnonzero(chosen == position)
+            for n in rows:
                 with deferred_interrupts():
                     components.draw_predictive(key, model, table, theta, sticks, data, int(n))
+            self._complete(key, mixture, data, rows)
         return self._decode(self._units, data)
 
     def _new_data(self, X: Any) -> tuple[Any, int]:
@@ -412,7 +417,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         ``position`` is that of the draw; what has to be drawn for its mixture is a function of it.
         """
         starts = range(0, n_rows, ROWS_AT_ONCE)
-        table, theta, model, sticks = mixture
+        table, theta, model, sticks, _ = mixture
         with deferred_interrupts():
             key = make_key(0, chain=position)
             made = components.make_components(key, model, table, theta, sticks)

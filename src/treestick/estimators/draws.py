@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from treestick import contract
 from treestick._jit import deferred_interrupts
 from treestick.chain import Swept
 from treestick.inputs import InvalidType
@@ -29,17 +28,14 @@ class Mixture(NamedTuple):
     theta: Floats
     model: Any
     sticks: Sticks
+    atoms: Floats
+    """What nodes share; no rows where their model has nothing such."""
 
 
 def inferred(model: Any) -> list[str]:
     """Return the names of a model's hyperparameters: the fields that have bounds."""
     fields = model._fields
     return [name for name in fields if f"{name}_low" in fields]
-
-
-def carried(model: Any) -> list[str]:
-    """Return the names of a model's other fields that change from draw to draw."""
-    return ["atoms"] if contract.registered(type(model)).has_atoms else []
 
 
 def to_record(chain: int, swept: Swept) -> DrawRecord:
@@ -72,7 +68,7 @@ def to_record(chain: int, swept: Swept) -> DrawRecord:
         scalars=scalars,
         vectors={
             **{name: value for name, value in values.items() if np.ndim(value) == 1},
-            **{name: getattr(state.model, name) for name in carried(state.model)},
+            **({} if state.latent is None else {"atoms": state.latent.atoms}),
         },
         chain=chain,
         sweep=swept.sweep,
@@ -89,11 +85,16 @@ def to_mixture(record: DrawRecord, model: Any, sticks: Sticks) -> Mixture:
         place_child(table, parent, next_ordinal(table, parent))
     count_data(table, record.assignments)
     found: dict[str, Any] = {**record.scalars, **record.vectors}
+    atoms = record.vectors.get("atoms", np.empty((0, 0)))
+    changed = {name: found[name] for name in inferred(model)}
+    if "n_atoms" in model._fields:
+        changed["n_atoms"] = atoms.shape[0]
     return Mixture(
         table,
         record.theta,
-        model._replace(**{name: found[name] for name in inferred(model) + carried(model)}),
+        model._replace(**changed),
         sticks._replace(**{name: found[name] for name in ("alpha0", "decay", "gamma")}),
+        atoms,
     )
 
 

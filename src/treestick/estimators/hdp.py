@@ -9,16 +9,19 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
-from treestick._jit import deferred_interrupts
+from treestick import families
+from treestick._jit import compiled, deferred_interrupts
+from treestick.diffusions.hdp import Drawn, Observed, see_without_atoms
 from treestick.estimators import counts
 from treestick.estimators.base import TreeEstimator
+from treestick.estimators.draws import Mixture
 from treestick.estimators.vectors import check_vector, location_and_scale, read_vectors
 from treestick.families.gaussian import NormalGamma
 from treestick.families.multinomial import SymmetricDirichlet
 from treestick.inputs import InvalidValue, check_hyperparameter, check_positive, shown
-from treestick.models.hdp import Hdp, Placed, write_densities
-from treestick.moves.state import Floats
-from treestick.tree.table import NULL
+from treestick.models.hdp import Measures
+from treestick.moves.state import Floats, Integers
+from treestick.random import Key, Purpose, key_for, open_stream
 
 COMPONENTS = ("gaussian", "multinomial")
 MOST_CONCENTRATION = 1e4
@@ -32,6 +35,20 @@ class VectorUnits(NamedTuple):
 
     offset: Floats
     scale: Floats
+
+
+class Units(NamedTuple):
+    """What is kept of the data that a model was fitted to, and the law of new atoms."""
+
+    form: VectorUnits | counts.CountUnits
+    base: Any
+
+
+class Room(NamedTuple):
+    """Data that are to be drawn."""
+
+    values: Any
+    atom: Integers
 
 
 class HDPTree(TreeEstimator):
@@ -159,21 +176,18 @@ class HDPTree(TreeEstimator):
             return counts.read_rows(X, name)
         return read_vectors(X, name)
 
-    def _make_model(self, values: Any) -> tuple[Hdp, Any]:
+    def _make_model(self, values: Any) -> tuple[Measures, Units]:
         concentration = check_hyperparameter(
             "concentration", self.concentration, most=MOST_CONCENTRATION
         )
         persistence = check_hyperparameter("persistence", self.persistence, most=1.0)
-        base: Any
-        units: Any
         if self.component == "multinomial":
-            units = counts.units_of(values)
+            form: Any = counts.units_of(values)
             shape = check_positive("base_concentration", self.base_concentration, 1e6)
-            base, width = SymmetricDirichlet(shape, units.n_outcomes), units.n_outcomes
+            base: Any = SymmetricDirichlet(shape, form.n_outcomes)
         else:
-            base, units = self._gaussian_base(values)
-            width = 2 * units.scale.size + 1
-        return Hdp(*concentration, *persistence, np.empty((0, width)), base), units
+            base, form = self._gaussian_base(values)
+        return Measures(*concentration, *persistence, 0), Units(form, base)
 
     def _gaussian_base(self, values: Floats) -> tuple[NormalGamma, VectorUnits]:
         n_features = values.shape[1]
@@ -196,33 +210,33 @@ class HDPTree(TreeEstimator):
         return base, units
 
     @staticmethod
-    def _encode(units: Any, values: Any) -> tuple[Placed, int]:
-        encoded: Any
-        if isinstance(units, counts.CountUnits):
+    def _encode(units: Units, values: Any) -> tuple[Observed, int]:
+        form = units.form
+        if isinstance(form, counts.CountUnits):
             encoded, n = counts.encode(values)
-        else:
-            encoded, n = (values - units.offset) / units.scale, values.shape[0]
-        return _placed(encoded, n), n
+            return Observed(encoded, units.base), n
+        return Observed((values - form.offset) / form.scale, units.base), values.shape[0]
 
     @staticmethod
-    def _make_room(units: Any, n: int, rng: np.random.RandomState) -> Placed:
-        if isinstance(units, counts.CountUnits):
-            return _placed(counts.make_room(units, n, rng), n)
-        return _placed(np.empty((n, units.scale.size)), n)
+    def _make_room(units: Units, n: int, rng: np.random.RandomState) -> Room:
+        if isinstance(units.form, counts.CountUnits):
+            return Room(counts.make_room(units.form, n, rng), np.empty(n, dtype=np.int64))
+        return Room(np.empty((n, units.form.scale.size)), np.empty(n, dtype=np.int64))
 
     @staticmethod
-    def _decode(units: Any, data: Placed) -> Any:
-        if isinstance(units, counts.CountUnits):
-            return counts.decode(units, data.values)
-        return data.values * units.scale + units.offset
+    def _decode(units: Units, data: Room) -> Any:
+        if isinstance(units.form, counts.CountUnits):
+            return counts.decode(units.form, data.values)
+        return data.values * units.form.scale + units.form.offset
 
-    @staticmethod
-    def _as_seen_by(model: Hdp, data: Placed) -> Placed:
-        n, n_atoms = data.atom.size, model.atoms.shape[0]
-        seen = data._replace(log_density=np.empty(n), densities=np.empty((n, n_atoms + 1)))
+    def _as_seen_by(self, mixture: Mixture, data: Observed) -> Drawn:
+        n = data.values.total.size if self.component == "multinomial" else data.values.shape[0]
         with deferred_interrupts():
-            write_densities(model, seen)
-        return seen
+            return see_without_atoms(data, n, mixture.atoms)
+
+    def _complete(self, key: Key, mixture: Mixture, data: Room, rows: Integers) -> None:
+        with deferred_interrupts():
+            _simulate(key, self._units.base, mixture.atoms, data, rows)
 
     @staticmethod
     def _describe_nodes(units: Any, theta: Floats) -> Mapping[str, npt.ArrayLike]:
@@ -233,17 +247,26 @@ class HDPTree(TreeEstimator):
 
     def _finish(self) -> None:
         super()._finish()
-        atoms = self.draws_.mixture(self._best).model.atoms
+        atoms = self.draws_.mixture(self._best).atoms
+        form = self._units.form
         if self.component == "multinomial":
             self.atoms_ = {"probability": np.exp(atoms)}
         else:
-            n_features = self._units.scale.size
+            n_features = form.scale.size
             self.atoms_ = {
-                "mean": atoms[:, :n_features] * self._units.scale + self._units.offset,
-                "variance": self._units.scale**2 / atoms[:, n_features : 2 * n_features],
+                "mean": atoms[:, :n_features] * form.scale + form.offset,
+                "variance": form.scale**2 / atoms[:, n_features : 2 * n_features],
             }
 
 
-def _placed(values: Any, n: int) -> Placed:
-    """Return data whose atoms are not known."""
-    return Placed(values, np.full(n, NULL), np.zeros(n), np.empty((0, 0)))
+@compiled
+def _simulate(key: Key, base: Any, atoms: Floats, data: Room, rows: Integers) -> None:
+    """Draw values at atoms, or at an atom of their own drawn from H."""
+    phi = np.empty(atoms.shape[1])
+    for n in rows:
+        stream = open_stream(key_for(key, Purpose.ATOM, n))
+        if data.atom[n] < atoms.shape[0]:
+            phi[:] = atoms[data.atom[n]]
+        else:
+            families.draw_atom(stream, base, phi)
+        families.simulate_at(stream, base, phi, data.values, n)

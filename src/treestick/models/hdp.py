@@ -1,4 +1,4 @@
-"""A mixture at every node: random measures that go down the tree by the HDP diffusion.
+"""Random measures at the nodes, by the HDP diffusion down the tree.
 
 ::
 
@@ -6,13 +6,13 @@
     G[child] ~ DP(concentration * (persistence * G[parent] + (1 - persistence) * H))
     phi_n    ~ G[node of n],    x_n ~ f(. | phi_n)
 
-H and f are those of a family (:mod:`treestick.families`). The density of a datum under a measure is
-an infinite sum, so the state holds the atom of each datum (:class:`Placed`). Given those, a node is
-its probabilities of K atoms and of the rest (:mod:`treestick.diffusions.hdp`), and a datum is one
-draw from them: that is what the functions below know, and all structural moves. Atoms themselves
-are the matter of :mod:`treestick.moves.places` and :mod:`treestick.moves.atoms`. ``theta`` is the
-logarithm of the probabilities. ``concentration`` and ``persistence`` have uniform priors between
-bounds; equal bounds mean a fixed value.
+The density of a datum under a measure is an infinite sum, so the state holds the atom of each datum
+(:class:`treestick.diffusions.hdp.Atoms`). Given those, a node is its probabilities of K atoms and
+of the rest, and a datum is one draw from them (:class:`treestick.diffusions.hdp.Drawn`): that is
+what this model knows, and all structural moves. It is the same for every H and f, which are the
+matter of :mod:`treestick.moves.places` and :mod:`treestick.moves.atoms`. ``theta`` is the logarithm
+of the probabilities. ``concentration`` and ``persistence`` have uniform priors between bounds;
+equal bounds mean a fixed value.
 """
 
 import math
@@ -21,22 +21,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treestick import families
 from treestick._jit import compiled
 from treestick.contract import EVERY_LEVEL, Group, NodeModel, register
 from treestick.diffusions import dirichlet, hdp
 from treestick.diffusions import dirichlet_fits as fits
-from treestick.diffusions.hdp import MOVING, UPDATING
+from treestick.diffusions.hdp import MOVING, UPDATING, Drawn
 from treestick.random import Key, Purpose, Stream, key_for, key_of_part, open_stream, uniform
 from treestick.tree.table import NodeTable
 from treestick.wide import ABREAST
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
-class Hdp(NamedTuple):
-    """Hyperparameters of the model, and the atoms that data have."""
+class Measures(NamedTuple):
+    """Hyperparameters of the model, and how many atoms are represented."""
 
     concentration: float
     concentration_low: float
@@ -44,38 +42,23 @@ class Hdp(NamedTuple):
     persistence: float
     persistence_low: float
     persistence_high: float
-    atoms: Floats
-    base: Any
-    """H: the named tuple that the functions of a family are chosen by."""
-
-
-class Placed(NamedTuple):
-    """Data of the model."""
-
-    values: Any
-    """In the form of the family."""
-    atom: Integers
-    """Of each datum: a row of the model's atoms; NULL where it is not known."""
-    log_density: Floats
-    """Of each datum at its atom; or, if that is not known, what is taken out of ``densities``."""
-    densities: Floats
-    """Of data whose atoms are not known: at each atom, and at one drawn from H; else no rows."""
+    n_atoms: int
 
 
 @compiled
-def widths(model: Hdp) -> tuple[int, int, int]:
+def widths(model: Measures) -> tuple[int, int, int]:
     """Theta: logs. Prepared: logs and numbers. Statistics: counts, and the sum of log densities."""
-    n_outcomes = model.atoms.shape[0] + 1
+    n_outcomes = model.n_atoms + 1
     return n_outcomes, 2 * n_outcomes, n_outcomes + 1
 
 
 @compiled
-def _base(model: Hdp) -> dirichlet.Base:
-    return hdp.base_measure(model.atoms.shape[0])
+def _base(model: Measures) -> dirichlet.Base:
+    return hdp.base_measure(model.n_atoms)
 
 
 @compiled
-def draw_hyperparameters(stream: Stream, model: Hdp) -> Hdp:
+def draw_hyperparameters(stream: Stream, model: Measures) -> Measures:
     """Draw concentration and persistence from their priors."""
     low, high = model.concentration_low, model.concentration_high
     concentration = low + uniform(stream) * (high - low)
@@ -84,28 +67,27 @@ def draw_hyperparameters(stream: Stream, model: Hdp) -> Hdp:
 
 
 @compiled
-def _replace(model: Hdp, concentration: float, persistence: float) -> Hdp:
-    return Hdp(
+def _replace(model: Measures, concentration: float, persistence: float) -> Measures:
+    return Measures(
         concentration,
         model.concentration_low,
         model.concentration_high,
         persistence,
         model.persistence_low,
         model.persistence_high,
-        model.atoms,
-        model.base,
+        model.n_atoms,
     )
 
 
 @compiled
-def draw_root(stream: Stream, model: Hdp, theta: Floats) -> None:
+def draw_root(stream: Stream, model: Measures, theta: Floats) -> None:
     """Draw the probabilities of the root: no atom that is known has any."""
     theta[:] = dirichlet.LEAST
     theta[theta.size - 1] = 0.0
 
 
 @compiled
-def draw_child(stream: Stream, model: Hdp, parent: Floats, theta: Floats) -> None:
+def draw_child(stream: Stream, model: Measures, parent: Floats, theta: Floats) -> None:
     """Draw the probabilities of a child."""
     shapes = np.empty(theta.size)
     dirichlet.write_shapes(model.concentration, model.persistence, _base(model), parent, shapes)
@@ -116,7 +98,7 @@ def draw_child(stream: Stream, model: Hdp, parent: Floats, theta: Floats) -> Non
 
 
 @compiled
-def prepare(model: Hdp, theta: Floats, prepared: Floats) -> None:
+def prepare(model: Measures, theta: Floats, prepared: Floats) -> None:
     """Write logarithms of probabilities, and the probabilities."""
     for w in range(theta.size):
         prepared[w] = theta[w]
@@ -124,13 +106,13 @@ def prepare(model: Hdp, theta: Floats, prepared: Floats) -> None:
 
 
 @compiled
-def n_exact_levels(model: Hdp) -> int:
+def n_exact_levels(model: Measures) -> int:
     """Every level: a datum is one draw, whose probability is linear in those of the parent."""
     return EVERY_LEVEL
 
 
 @compiled
-def prepare_unseen(model: Hdp, theta: Floats, levels: int, prepared: Floats) -> None:
+def prepare_unseen(model: Measures, theta: Floats, levels: int, prepared: Floats) -> None:
     """Write the mean of the probabilities so many levels below."""
     kept = math.exp(levels * math.log(model.persistence))
     base = _base(model)
@@ -142,7 +124,7 @@ def prepare_unseen(model: Hdp, theta: Floats, levels: int, prepared: Floats) -> 
 
 @compiled
 def draw_chain(
-    stream: Stream, model: Hdp, data: Placed, n: int, above: Floats, thetas: Floats
+    stream: Stream, model: Measures, data: Drawn, n: int, above: Floats, thetas: Floats
 ) -> None:
     """Draw the probabilities of nodes, each below the other, of which the last has datum ``n``.
 
@@ -167,7 +149,7 @@ def draw_chain(
 
 
 @compiled
-def log_likelihood(model: Hdp, data: Placed, n: int, prepared: Floats) -> float:
+def log_likelihood(model: Measures, data: Drawn, n: int, prepared: Floats) -> float:
     """Return the log density of datum ``n`` and its atom; of the datum alone if none is known."""
     if data.densities.shape[0] == 0:
         return data.log_density[n] + prepared[data.atom[n]]
@@ -179,38 +161,23 @@ def log_likelihood(model: Hdp, data: Placed, n: int, prepared: Floats) -> float:
 
 
 @compiled
-def log_likelihoods(model: Hdp, data: Placed, n: int, prepared: Floats, out: Floats) -> None:
+def log_likelihoods(model: Measures, data: Drawn, n: int, prepared: Floats, out: Floats) -> None:
     """Write the log density of datum ``n`` and its atom at several nodes."""
     for k in range(ABREAST):
         out[k] = data.log_density[n] + prepared[data.atom[n], k]
 
 
 @compiled
-def write_densities(model: Hdp, data: Placed) -> None:
-    """Write the densities of data whose atoms are not known, relative to the largest of each."""
-    n_atoms = model.atoms.shape[0]
-    for n in range(data.log_density.size):
-        row = data.densities[n]
-        for k in range(n_atoms):
-            row[k] = families.log_density(model.base, data.values, n, model.atoms[k])
-        row[n_atoms] = families.log_marginal(model.base, data.values, n)
-        largest = -math.inf
-        for w in range(n_atoms + 1):
-            largest = max(largest, row[w])
-        data.log_density[n] = largest
-        for w in range(n_atoms + 1):
-            row[w] = math.exp(row[w] - largest)
-
-
-@compiled
-def add_statistics(model: Hdp, data: Placed, n: int, statistics: Floats) -> None:
+def add_statistics(model: Measures, data: Drawn, n: int, statistics: Floats) -> None:
     """Count the atom of datum ``n``, and add its log density."""
     statistics[data.atom[n]] += 1.0
     statistics[statistics.size - 1] += data.log_density[n]
 
 
 @compiled
-def log_likelihood_of_sums(model: Hdp, theta: Floats, n_here: float, statistics: Floats) -> float:
+def log_likelihood_of_sums(
+    model: Measures, theta: Floats, n_here: float, statistics: Floats
+) -> float:
     """Return the log density of the data at a node and of their atoms."""
     total = statistics[theta.size]
     for w in range(theta.size):
@@ -220,50 +187,41 @@ def log_likelihood_of_sums(model: Hdp, theta: Floats, n_here: float, statistics:
 
 
 @compiled
-def simulate(stream: Stream, model: Hdp, theta: Floats, data: Placed, n: int) -> None:
-    """Overwrite datum ``n`` by a draw at its atom or, if that is not known, from the measure."""
-    k = data.atom[n]
-    if k < 0:
-        dart, k = uniform(stream), 0
-        while k < theta.size - 1:
-            dart -= math.exp(theta[k])
-            if dart < 0.0:
-                break
-            k += 1
-    if k < model.atoms.shape[0]:
-        families.simulate_at(stream, model.base, model.atoms[k], data.values, n)
-    else:
-        phi = np.empty(model.atoms.shape[1])
-        families.draw_atom(stream, model.base, phi)
-        families.simulate_at(stream, model.base, phi, data.values, n)
+def simulate(stream: Stream, model: Measures, theta: Floats, data: Any, n: int) -> None:
+    """Draw the atom of datum ``n``, or the rest, from the measure."""
+    dart, k = uniform(stream), 0
+    while k < model.n_atoms:
+        dart -= math.exp(theta[k])
+        if dart < 0.0:
+            break
+        k += 1
+    data.atom[n] = k
 
 
 # -- local fits ------------------------------------------------------------------------------------
 
 
 @compiled
-def log_prior(model: Hdp, table: NodeTable, theta: Floats) -> float:
-    """Return the log density of the probabilities of all nodes, and of the atoms.
+def log_prior(model: Measures, table: NodeTable, theta: Floats) -> float:
+    """Return the log density of the probabilities of all nodes.
 
     Each atom comes from H once, which is left out as often (:mod:`treestick.diffusions.hdp`).
     """
     total = log_transition(model, np.empty(0), theta[0])
     for node in range(1, theta.shape[0]):
         total += log_transition(model, theta[table.parent[node]], theta[node])
-    for k in range(model.atoms.shape[0]):
-        total += families.log_atom(model.base, model.atoms[k]) - math.log(hdp.NOWHERE)
-    return total
+    return total - model.n_atoms * math.log(hdp.NOWHERE)
 
 
 @compiled
-def log_transition(model: Hdp, above: Floats, theta: Floats) -> float:
+def log_transition(model: Measures, above: Floats, theta: Floats) -> float:
     """Return the log density of a node's probabilities given its parent's."""
     return dirichlet.log_step(model.concentration, model.persistence, _base(model), above, theta)
 
 
 @compiled
 def estimate(
-    model: Hdp, above: Floats, below: Floats, n_here: float, statistics: Floats, theta: Floats
+    model: Measures, above: Floats, below: Floats, n_here: float, statistics: Floats, theta: Floats
 ) -> None:
     """Write about the mode."""
     theta[:] = fits.fit_one(
@@ -273,7 +231,7 @@ def estimate(
 
 @compiled
 def log_evidence(
-    model: Hdp, above: Floats, below: Floats, n_here: float, statistics: Floats
+    model: Measures, above: Floats, below: Floats, n_here: float, statistics: Floats
 ) -> float:
     """Return the weight that :func:`fit_group` would give to the mode of its proposal."""
     return fits.log_evidence(
@@ -282,7 +240,7 @@ def log_evidence(
 
 
 @compiled
-def fit_group(stream: Stream, model: Hdp, group: Group, is_drawn: np.int64) -> float:
+def fit_group(stream: Stream, model: Measures, group: Group, is_drawn: np.int64) -> float:
     """Draw from scaled Dirichlet laws; for a leaf, that is the conditional itself."""
     return fits.fit_group(
         stream, model.concentration, model.persistence, _base(model), group, is_drawn
@@ -295,7 +253,7 @@ def fit_group(stream: Stream, model: Hdp, group: Group, is_drawn: np.int64) -> f
 @compiled
 def update_parameters(
     key: Key,
-    model: Hdp,
+    model: Measures,
     table: NodeTable,
     statistics: Floats,
     theta: Floats,
@@ -312,8 +270,8 @@ def update_parameters(
 
 @compiled
 def _update(
-    key: Key, model: Hdp, table: NodeTable, statistics: Floats, theta: Floats, is_moving: bool
-) -> Hdp:
+    key: Key, model: Measures, table: NodeTable, statistics: Floats, theta: Floats, is_moving: bool
+) -> Measures:
     counts = np.empty(theta.shape)
     for node in range(theta.shape[0]):
         for w in range(theta.shape[1]):
@@ -340,21 +298,21 @@ def _update(
 
 
 @compiled
-def n_parts(model: Hdp) -> int:
+def n_parts(model: Measures) -> int:
     """Outcomes are not independent: probabilities sum to one."""
     return 1
 
 
 @compiled
-def adapt(model: Hdp, acceptance: float) -> Hdp:
+def adapt(model: Measures, acceptance: float) -> Measures:
     """Exact draws have no step size."""
     return model
 
 
 @compiled
 def update_hyperparameters(
-    key: Key, model: Hdp, table: NodeTable, statistics: Floats, theta: Floats
-) -> Hdp:
+    key: Key, model: Measures, table: NodeTable, statistics: Floats, theta: Floats
+) -> Measures:
     """Slice moves on concentration and persistence given the tables; theta is drawn anew."""
     return _update(key_of_part(key, MOVING), model, table, statistics, theta, True)
 
@@ -362,7 +320,7 @@ def update_hyperparameters(
 register(
     NodeModel(
         "hdp",
-        Hdp,
+        Measures,
         widths,
         draw_hyperparameters,
         draw_root,

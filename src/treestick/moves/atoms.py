@@ -26,6 +26,7 @@ from treestick import families
 from treestick._jit import compiled
 from treestick.diffusions import hdp
 from treestick.diffusions.dirichlet import LEAST
+from treestick.diffusions.hdp import Observed
 from treestick.moves.places import with_atoms
 from treestick.moves.state import Floats, Integers, State
 from treestick.random import (
@@ -43,56 +44,66 @@ ROOM = 8
 """New atoms before more room is needed."""
 
 
-def move_atoms_of_data(key: Key, state: State, data: Any) -> State:
+def move_atoms_of_data(key: Key, state: State, data: Observed) -> State:
     """Draw the atom of each datum; return the state with the atoms that data have.
 
     Statistics are left as they are: sum them anew.
     """
-    theta, atoms, atom = _move(key, state.model, data, state.table, state.assignments, state.theta)
-    return with_atoms(state._replace(theta=theta), data.values, atoms, atom)
+    theta, atoms, atom = _move(
+        key, state.model, data, state.latent.atoms, state.latent.atom, state.table,
+        state.assignments, state.theta,
+    )  # fmt: skip
+    return with_atoms(state._replace(theta=theta), data, atoms, atom)
 
 
-def move_atoms(key: Key, state: State, data: Any) -> State:
+def move_atoms(key: Key, state: State, data: Observed) -> State:
     """Draw all atoms given their data."""
-    atoms = _draw(key, state.model, data)
-    return with_atoms(state, data.values, atoms, state.latent.atom)
+    atoms = _draw(key, data, state.latent.atoms, state.latent.atom)
+    return with_atoms(state, data, atoms, state.latent.atom)
 
 
 @compiled
-def _draw(key: Key, model: Any, data: Any) -> Floats:
-    n_atoms = model.atoms.shape[0]
-    _, width = families.sizes(model.base)
+def _draw(key: Key, data: Observed, before: Floats, atom: Integers) -> Floats:
+    n_atoms = before.shape[0]
+    _, width = families.sizes(data.base)
     statistics = np.zeros((n_atoms, width))
-    for n in range(data.atom.size):
-        families.add_to_atom(model.base, data.values, n, statistics[data.atom[n]])
-    atoms = np.empty(model.atoms.shape)
+    for n in range(atom.size):
+        families.add_to_atom(data.base, data.values, n, statistics[atom[n]])
+    atoms = np.empty(before.shape)
     own_key = key_of_part(key, 1)  # unseen atoms have those of part 0
     stream = open_stream(key)
     for k in range(n_atoms):
         reopen(stream, key_for(own_key, Purpose.ATOM, k))
-        families.draw_atom_given(stream, model.base, statistics[k], atoms[k])
+        families.draw_atom_given(stream, data.base, statistics[k], atoms[k])
     return atoms
 
 
 @compiled
 def _move(
-    key: Key, model: Any, data: Any, table: NodeTable, assignments: Integers, theta: Floats
+    key: Key,
+    model: Any,
+    data: Observed,
+    atoms_before: Floats,
+    atom_before: Integers,
+    table: NodeTable,
+    assignments: Integers,
+    theta: Floats,
 ) -> tuple[Floats, Floats, Integers]:
     """Return probabilities, atoms and the atom of each datum."""
-    base, n_data = model.base, data.atom.size
-    n_nodes, n_atoms = theta.shape[0], model.atoms.shape[0]
+    base, n_data = data.base, atom_before.size
+    n_nodes, n_atoms = theta.shape[0], atoms_before.shape[0]
     _, width = families.sizes(base)
     log_weights = np.full((n_nodes, n_atoms + ROOM), LEAST)
     log_rest = np.empty(n_nodes)
-    atoms = np.empty((n_atoms + ROOM, model.atoms.shape[1]))
+    atoms = np.empty((n_atoms + ROOM, atoms_before.shape[1]))
     n_data_of = np.zeros(n_atoms + ROOM, dtype=np.int64)
     for k in range(n_atoms):
-        atoms[k] = model.atoms[k]
+        atoms[k] = atoms_before[k]
         for node in range(n_nodes):
             log_weights[node, k] = theta[node, k]
     for node in range(n_nodes):
         log_rest[node] = theta[node, n_atoms]
-    atom = data.atom.copy()
+    atom = atom_before.copy()
     for n in range(n_data):
         n_data_of[atom[n]] += 1
     statistics = np.zeros(width)

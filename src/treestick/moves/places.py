@@ -15,13 +15,14 @@ all nodes are drawn anew given where everybody is (:func:`treestick.diffusions.h
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from treestick import families
 from treestick._jit import compiled
 from treestick.diffusions import hdp
+from treestick.diffusions.hdp import Drawn, Observed
 from treestick.moves import segments as unit_interval
 from treestick.moves.assignments import (
     FULL,
@@ -44,20 +45,13 @@ from treestick.random import (
     reopen,
     uniform_open,
 )
-from treestick.tree.table import NULL, NodeTable
-
-
-class Atoms(NamedTuple):
-    """What a state holds of each datum: see :class:`treestick.models.hdp.Placed`."""
-
-    atom: Integers
-    log_density: Floats
+from treestick.tree.table import NULL
 
 
 def move_places(
     key: Key,
     state: State,
-    data: Any,
+    data: Observed,
     tasks: Sequence[Task],
     run: Run = map,
     spare: list[Slots] | None = None,
@@ -67,45 +61,29 @@ def move_places(
     Parameters are those of :func:`treestick.moves.assignments.move_assignments`. Statistics are
     left as they are: sum them anew.
     """
-    model = state.model
+    model, latent = state.model, state.latent
     cut = unit_interval.cut(state.table, state.n_nodes)
     edges = _edges(state.theta)
-    places = state.latent.atom.copy()
+    places = latent.atom.copy()
 
     def assign(unseen: Unseen, order: Integers, done: int, rows: Integers) -> tuple[int, int]:
         return _assign(
-            key, model, data, state.sticks, state.assignments, cut, edges, state.theta, unseen,
-            order, done, rows, places,
+            key, model, data, latent.atoms, latent.seen, state.sticks, state.assignments, cut,
+            edges, state.theta, unseen, order, done, rows, places,
         )  # fmt: skip
 
     moved, tries = search(state, tasks, assign, run, spare)
-    theta, atoms, atom = _settle(key, model, moved.table, moved.assignments, places, moved.theta)
-    return with_atoms(moved._replace(theta=theta), data.values, atoms, atom), tries
-
-
-def with_atoms(state: State, values: Any, atoms: Floats, atom: Integers) -> State:
-    """Return the state with other atoms, and the atom of each datum."""
-    model = state.model._replace(atoms=atoms)
-    return state._replace(model=model, latent=Atoms(atom, log_densities(model, values, atom)))
-
-
-@compiled
-def log_densities(model: Any, values: Any, atom: Integers) -> Floats:
-    """Return the log density of each datum at its atom."""
-    result = np.empty(atom.size)
-    for n in range(atom.size):
-        result[n] = families.log_density(model.base, values, n, model.atoms[atom[n]])
-    return result
-
-
-@compiled
-def _settle(
-    key: Key, model: Any, table: NodeTable, assignments: Integers, places: Integers, theta: Floats
-) -> tuple[Floats, Floats, Integers]:
-    return hdp.settle(
-        key, model.concentration, model.persistence, model.base, table, assignments, places, theta,
-        model.atoms,
+    theta, atoms, atom = hdp.settle(
+        key, model.concentration, model.persistence, data.base, moved.table, moved.assignments,
+        places, moved.theta, latent.atoms,
     )  # fmt: skip
+    return with_atoms(moved._replace(theta=theta), data, atoms, atom), tries
+
+
+def with_atoms(state: State, data: Observed, atoms: Floats, atom: Integers) -> State:
+    """Return the state with other atoms, and the atom of each datum."""
+    model = state.model._replace(n_atoms=atoms.shape[0])
+    return state._replace(model=model, latent=hdp.make_atoms(data, atoms, atom))
 
 
 @compiled
@@ -155,7 +133,14 @@ def _mass(model: Any, theta: Floats, unseen: Unseen, node: int) -> float:
 
 @compiled
 def _find_in_rest(
-    key: Key, model: Any, theta: Floats, unseen: Unseen, node: int, v: float, phi: Floats
+    key: Key,
+    model: Any,
+    base: Any,
+    theta: Floats,
+    unseen: Unseen,
+    node: int,
+    v: float,
+    phi: Floats,
 ) -> int:
     """Write the atom under a point ``v`` of a node's rest; return the stick that it is on."""
     table = unseen.table
@@ -170,7 +155,7 @@ def _find_in_rest(
         if up == NULL:
             break
         node, ordinal = parent, up
-    hdp.draw_unseen_atom(key, model.base, table.entity[node], ordinal, phi)
+    hdp.draw_unseen_atom(key, base, table.entity[node], ordinal, phi)
     return first
 
 
@@ -178,7 +163,9 @@ def _find_in_rest(
 def _assign(
     key: Key,
     model: Any,
-    data: Any,
+    data: Observed,
+    atoms: Floats,
+    drawn: Drawn,
     sticks: Sticks,
     assignments: Integers,
     cut: Segments,
@@ -195,20 +182,20 @@ def _assign(
     An atom of the rest is the number of atoms plus the number of its stick. Return how many are
     done when one finds no room, or all, and the number of tries.
     """
-    n_atoms = model.atoms.shape[0]
+    n_atoms = atoms.shape[0]
     n_tried = 0
     stream = open_stream(key)
-    phi, own_edges = np.empty(model.atoms.shape[1]), np.empty(n_atoms + 1)
+    phi, own_edges = np.empty(atoms.shape[1]), np.empty(n_atoms + 1)
     while done < order.size:
         n = order[done]
         reopen(stream, key_for(key, Purpose.SLICE, n))
-        node, place = assignments[n], data.atom[n]
+        node, place = assignments[n], drawn.atom[n]
         segment_now = cut.own[node]
         start = cut.edges[segment_now]
         span = cut.edges[segment_now + 1] - start
         first_now = start + span * edges[node, place]
         last_now = start + span * edges[node, place + 1]
-        level = data.log_density[n] - exponential(stream)
+        level = drawn.log_density[n] - exponential(stream)
         low, high = 0.0, 1.0
         tries = 0
         while True:
@@ -239,11 +226,11 @@ def _assign(
                 own = own_edges
             atom = _find_atom(own, v)
             if atom < n_atoms:
-                value = families.log_density(model.base, data.values, n, model.atoms[atom])
+                value = families.log_density(data.base, data.values, n, atoms[atom])
             else:
                 v = (v - own[n_atoms]) / (1.0 - own[n_atoms])
-                atom += _find_in_rest(key, model, theta, unseen, found, v, phi)
-                value = families.log_density(model.base, data.values, n, phi)
+                atom += _find_in_rest(key, model, data.base, theta, unseen, found, v, phi)
+                value = families.log_density(data.base, data.values, n, phi)
             if value >= level:
                 node, place = found, atom
                 break

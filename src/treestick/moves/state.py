@@ -46,7 +46,7 @@ class State(NamedTuple):
     """Hyperparameters of the node model: the named tuple that the contract dispatches on."""
     sticks: Sticks
     latent: Any = None
-    """What a model adds for each datum: a named tuple of some of the fields of its data."""
+    """What a model adds: it has a property ``seen``, the data as the nodes see them."""
 
     @property
     def n_nodes(self) -> int:
@@ -55,8 +55,8 @@ class State(NamedTuple):
 
 
 def seen_by(state: State, data: Any) -> Any:
-    """Return the data with what the state knows of each."""
-    return data if state.latent is None else data._replace(**state.latent._asdict())
+    """Return the data as the nodes see them."""
+    return data if state.latent is None else state.latent.seen
 
 
 @compiled
