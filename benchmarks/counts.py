@@ -5,7 +5,8 @@ Each choice prints tables of one run, in which all see the same splits.
 reuters  news stories, 395 x 4,258, from the package ``lda``
 20news   words in postings, 100 of them, 0 or 1; from a file of the folder that ``--data`` names
 speed    20,000 documents of 100 distinct words among 2,000, simulated from a tree: CPU time of a
-         sweep, beside LDA by tomotopy, and what it grows with
+         sweep, beside LDA by tomotopy
+growth   the same with more and fewer entries and nodes: what a sweep of the paper's moves costs
 
 Log likelihoods are those of rows in which the order of tokens is known: the multinomial
 coefficient, the same for all models, is left out. Peers are a unigram model, whose probabilities
@@ -34,7 +35,9 @@ from treestick.chain import run_chain
 from treestick.estimators.multinomial import Units
 from treestick.inputs import check_hyperparameter
 from treestick.models.multinomial import Counts, Multinomial
+from treestick.moves.assignments import Slots, move_assignments
 from treestick.moves.prune import move_prune
+from treestick.moves.redraw import move_redraw
 from treestick.moves.state import State, Sticks
 from treestick.moves.sticks import move_sticks
 from treestick.moves.tasks import make_tasks, sum_statistics
@@ -279,24 +282,40 @@ def make_model() -> Multinomial:
     )
 
 
-def cpu_per_sweep(state: State, data: Counts, schedule: str, n: int) -> tuple[float, float, State]:
-    """Return the median CPU time of a sweep in one thread, tries per datum, and the last state."""
-    chain = run_chain(1, 0, state, data, 0, schedule=schedule)
-    times, tries = [], []
+class Cost(NamedTuple):
+    """Medians over sweeps of the paper's moves in one thread, CPU seconds."""
+
+    sweep: float
+    assignments: float
+    tries: float
+    """Per datum."""
+
+
+def cost_of(state: State, data: Counts, n: int) -> Cost:
+    """Measure whole sweeps, and the assignments alone, which begin with sticks drawn anew."""
+    chain = run_chain(1, 0, state, data, 0, schedule="paper")
     next(chain)
+    tasks, spare = make_tasks(state.assignments.size), list[Slots]()
+    sweeps, assignments, tries = [], [], []
     for _ in range(n):
         start = time.process_time()
         swept = next(chain)
-        times.append(time.process_time() - start)
+        between = time.process_time()
+        sweeps.append(between - start)
         tries.append(swept.info.tries)
-    return statistics.median(times), statistics.fmean(tries), swept.state
+        key = make_key(2, 0, swept.sweep)
+        ready = move_redraw(key, swept.state)
+        between = time.process_time()
+        move_assignments(key, ready, data, tasks, map, spare)
+        assignments.append(time.process_time() - between)
+    return Cost(statistics.median(sweeps), statistics.median(assignments), statistics.fmean(tries))
 
 
 def speed(options: argparse.Namespace) -> None:
-    """Print seconds per sweep beside tomotopy's, and what they grow with."""
+    """Print seconds per sweep beside tomotopy's."""
     import tomotopy
 
-    X, truth, data = simulate(20_000, 40, 100)
+    X, _, data = simulate(20_000, 40, 100)
     n_tokens = int(X.sum())
     start = first_state(
         make_key(0), make_model(), STICKS, data, check_start("root", len(data.total))
@@ -338,34 +357,41 @@ def speed(options: argparse.Namespace) -> None:
         spread = f"{min(times):.2f} to {max(times):.2f}"
         show(name, f"{median:.2f} ({spread})", f"{n_tokens / median / 1e6:.2f}")
     ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
-    print(f"\nA sweep of LDA takes {statistics.median(ratios):.2f} times as long as ours.\n")
+    print(f"\nA sweep of LDA takes {statistics.median(ratios):.2f} times as long as ours.")
+
+
+def growth(options: argparse.Namespace) -> None:
+    """Print what sweeps of the paper's moves cost with more entries, and with more nodes."""
     head(
         'schedule="paper", from the truth',
         "entries",
         "nodes",
         "tries per datum",
         "CPU s per sweep",
-        "ns per entry and try",
+        "assignments alone",
+        "the rest, ms per node",
     )
     for n_data, n_nodes, n_distinct, n_small in (
         (20_000, 40, 50, 0),
         (20_000, 40, 100, 0),
         (20_000, 40, 200, 0),
-        (10_000, 40, 100, 0),
+        (40_000, 40, 100, 0),
+        (80_000, 40, 100, 0),
         (20_000, 10, 100, 0),
         (20_000, 160, 100, 0),
         (20_000, 40, 100, 120),
     ):
         X, truth, data = simulate(n_data, n_nodes, n_distinct, n_small)
-        taken, tries, _ = cpu_per_sweep(truth, data, "paper", options.rounds)
+        cost = cost_of(truth, data, options.rounds)
         small = f", {n_small} of them with one document" if n_small else ""
         show(
             f"{n_data:,} documents of {n_distinct} words",
             f"{X.nnz:,}",
             f"{truth.n_nodes}{small}",
-            f"{tries:.2f}",
-            f"{taken:.3f}",
-            f"{1e9 * taken / X.nnz / tries:.2f}",
+            f"{cost.tries:.2f}",
+            f"{cost.sweep:.3f}",
+            f"{cost.assignments:.3f}",
+            f"{1e3 * (cost.sweep - cost.assignments) / truth.n_nodes:.2f}",
         )
 
 
@@ -373,6 +399,7 @@ CHOICES: dict[str, Callable[[argparse.Namespace], None]] = {
     "reuters": reuters,
     "20news": news,
     "speed": speed,
+    "growth": growth,
 }
 
 
@@ -404,7 +431,7 @@ def main() -> None:
     parser.add_argument("--concentration", type=interval, help="instead of the default")
     parser.add_argument("--persistence", type=interval, help="instead of the default")
     parser.add_argument("--burn-in", type=int, default=50, help="speed: sweeps before the clock")
-    parser.add_argument("--rounds", type=int, default=9, help="speed: sweeps on the clock")
+    parser.add_argument("--rounds", type=int, default=9, help="speed, growth: sweeps on the clock")
     options = parser.parse_args()
     options.setting = {
         name: value
