@@ -6,6 +6,16 @@ from pathlib import Path
 from typing import Any
 
 
+def checked_source(module_name: str, correct: str) -> str:
+    """Return the source of a module, or raise if ``correct`` does not stand in it exactly once."""
+    module = importlib.import_module(module_name)
+    assert module.__file__ is not None
+    source = Path(module.__file__).read_text(encoding="utf-8")
+    if source.count(correct) != 1:
+        raise ValueError(f"{correct!r} stands {source.count(correct)} times in {module_name}")
+    return source
+
+
 def planted(module_name: str, correct: str, wrong: str) -> types.ModuleType:
     """Return a copy of the module in which one line of source is replaced.
 
@@ -13,11 +23,7 @@ def planted(module_name: str, correct: str, wrong: str) -> types.ModuleType:
     the real thing. A line that is no longer there, or is there twice, is an error: a planted bug
     that plants nothing would let its test pass for ever.
     """
-    module = importlib.import_module(module_name)
-    assert module.__file__ is not None
-    source = Path(module.__file__).read_text(encoding="utf-8")
-    if source.count(correct) != 1:
-        raise ValueError(f"{correct!r} stands {source.count(correct)} times in {module_name}")
+    source = checked_source(module_name, correct)
     copy = types.ModuleType(f"planted_{module_name.replace('.', '_')}")
     exec(compile(source.replace(correct, wrong), "<planted>", "exec"), copy.__dict__)
     return copy

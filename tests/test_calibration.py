@@ -16,6 +16,7 @@ import pytest
 from joint import (
     BernoulliOracle,
     GaussianOracle,
+    MultinomialOracle,
     Oracle,
     Rng,
     draw_joint,
@@ -23,8 +24,10 @@ from joint import (
 )
 from laws import ALARM, p_law
 from treestick.chain import run_chain, scores
+from treestick.estimators.draws import inferred
 from treestick.models.bernoulli import FIRST_STEP, Bernoulli
 from treestick.models.gaussian import Gaussian
+from treestick.models.multinomial import Multinomial
 from treestick.moves.state import State
 from treestick.random import make_key
 from treestick.start import check_start, first_state
@@ -32,6 +35,7 @@ from treestick.start import check_start, first_state
 ORACLES: dict[str, Oracle] = {
     "gaussian": GaussianOracle(n_dimensions=3),
     "bernoulli": BernoulliOracle(n_dimensions=6),
+    "multinomial": MultinomialOracle(),
 }
 N_DATA = 15
 BURN_IN, EVERY, N_DRAWS = 50, 4, 31
@@ -63,10 +67,9 @@ def describe(state: State) -> dict[str, float]:
         "alpha0": state.sticks.alpha0,
         "decay": state.sticks.decay,
         "gamma": state.sticks.gamma,
-        "diffusion": float(model.diffusion.mean()),
     }
-    if not isinstance(model, Bernoulli):
-        result |= {"noise": float(model.noise.mean()), "persistence": model.persistence}
+    for name in inferred(model):
+        result[name] = float(np.mean(getattr(model, name)))
     return result
 
 
@@ -127,6 +130,20 @@ def smallest(found: dict[str, npt.NDArray[np.int64]]) -> tuple[float, str]:
 def test_ranks_of_the_truth_are_uniform(model: str) -> None:
     p, statistic = smallest(ranks(1, model, N_TRUTHS))
     assert p > ALARM, f"{statistic}: p = {p:.2g}"
+
+
+class HalfTheConcentration(MultinomialOracle):
+    """Children are further from their parents than the model says."""
+
+    def draw_child(self, rng: Rng, model: Multinomial, parent: Any) -> Any:
+        wrong = model._replace(concentration=0.5 * model.concentration)
+        return super().draw_child(rng, wrong, parent)
+
+
+@pytest.mark.long
+def test_a_wrong_concentration_is_caught() -> None:
+    p, statistic = smallest(ranks(2, "multinomial", N_TRUTHS_OF_BUGS, HalfTheConcentration()))
+    assert p < ALARM, f"not caught: {statistic}: p = {p:.2g}"
 
 
 class TwiceTheDiffusion(GaussianOracle):

@@ -8,12 +8,14 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from exact import Setting, enumerate_posterior
+from exact import CountSetting, Setting, enumerate_posterior
+from joint import counts_of
 from laws import ALARM
 from test_prior_probability import partition_name
 from treestick import Tree
@@ -29,6 +31,13 @@ SETTING = Setting(
     alpha0=0.8, decay=0.25, gamma=0.9,
     persistence=0.9, diffusion=1.3, noise=0.4, root_variance=0.8,
 )  # fmt: skip
+COUNTS = CountSetting(
+    x=np.array([[2, 0], [1, 0], [0, 2], [0, 1]]),
+    alpha0=0.8, decay=0.25, gamma=0.9,
+    concentration=1.2, persistence=0.9,
+)  # fmt: skip
+SETTINGS: dict[str, Setting | CountSetting] = {"gaussian": SETTING, "multinomial": COUNTS}
+DATA = {"gaussian": Reals(SETTING.x), "multinomial": counts_of(COUNTS.x)}
 DEEPEST = 3
 N_DRAWS, EVERY = 4800, 4
 """Draws compared, and sweeps from one to the next."""
@@ -49,9 +58,9 @@ def describe(tree: Tree) -> dict[str, float]:
 
 
 @functools.cache
-def exact() -> dict[str, float]:
+def exact(model: str) -> dict[str, float]:
     """Return the posterior expectations."""
-    trees, probabilities, _ = enumerate_posterior(SETTING, DEEPEST)
+    trees, probabilities, _ = enumerate_posterior(SETTINGS[model], DEEPEST)
     described = [describe(tree) for tree in trees]
     return {
         name: float(np.average([d[name] for d in described], weights=probabilities))
@@ -63,19 +72,19 @@ def to_tree(state: State) -> Tree:
     return Tree(state.table.parent[: state.n_nodes], state.assignments)
 
 
-def by_schedule(schedule: str) -> Callable[[State, Reals], Iterator[State]]:
-    def run(state: State, data: Reals) -> Iterator[State]:
+def by_schedule(schedule: str) -> Callable[[State, Any], Iterator[State]]:
+    def run(state: State, data: Any) -> Iterator[State]:
         chain = run_chain(5, 0, state, data, burn_in=100, schedule=schedule)
         return (swept.state for swept in chain)
 
     return run
 
 
-def by_structure(state: State, data: Reals) -> Iterator[State]:
+def by_structure(state: State, data: Any) -> Iterator[State]:
     """Yield states of a chain of structural moves, and nothing else.
 
     They reach everything by themselves: merges into a parent lead to the root alone, where all
-    means are drawn anew, and splits lead from there to any tree.
+    parameters are drawn anew, and splits lead from there to any tree.
     """
     for number in itertools.count():
         plan = dict.fromkeys(MOVES, 2)
@@ -90,12 +99,16 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize("moves", CHAINS)
-def test_chain_agrees_with_exact_enumeration(moves: str) -> None:
+@pytest.mark.parametrize(
+    ("moves", "model"),
+    [(moves, "gaussian") for moves in CHAINS]
+    + [pytest.param(moves, "multinomial", marks=pytest.mark.long) for moves in CHAINS],
+)
+def test_chain_agrees_with_exact_enumeration(moves: str, model: str) -> None:
     """Means over batches against the exact probability by Student's test, 27 comparisons."""
-    data = Reals(SETTING.x)
+    setting, data = SETTINGS[model], DATA[model]
     start = first_state(
-        make_key(5), SETTING.model(), SETTING.sticks(), data, check_start("root", 4)
+        make_key(5), setting.model(), setting.sticks(), data, check_start("root", 4)
     )
     seen: dict[tuple[object, ...], dict[str, float]] = {}
     draws = []
@@ -105,9 +118,9 @@ def test_chain_agrees_with_exact_enumeration(moves: str) -> None:
         partition = partition_name(tree)
         if partition not in seen:
             left_out = tree.depth.max() > DEEPEST
-            seen[partition] = dict.fromkeys(exact(), math.nan) if left_out else describe(tree)
+            seen[partition] = dict.fromkeys(exact(model), math.nan) if left_out else describe(tree)
         draws.append(seen[partition])
-    for name, probability in exact().items():
+    for name, probability in exact(model).items():
         each = np.array([draw[name] for draw in draws]).reshape(N_BATCHES, -1)
         batches = np.nanmean(each, axis=1)
         t = abs(batches.mean() - probability) / (batches.std(ddof=1) / math.sqrt(N_BATCHES))

@@ -1,9 +1,9 @@
 """Each structural move alone, from exact draws: what it changes, it changes back as often.
 
-Three data with Gaussian nodes have a posterior over tree partitions that is known exactly
-(``exact.py``), and given the partition the means are jointly Gaussian. So states are drawn exactly,
-by NumPy, and a move is applied to each of them, twice, so that what it hands on from one proposal
-to the next matters too. Then
+Three data have a posterior over tree partitions that is known exactly (``exact.py``). Given the
+partition, the means of Gaussian nodes are jointly Gaussian; multinomial nodes are given customers,
+and then their probabilities from the top. So states are drawn exactly, and a move is applied to
+each of them, twice, so that what it hands on from one proposal to the next matters too. Then
 
 - statistics of tree and parameters have not changed on average (invariance);
 - tree partitions turn into each other as often as the other way round (detailed balance, which
@@ -15,7 +15,9 @@ is compiled, and calls moves through a pointer, so that it is compiled once for 
 
 In CI, a Hastings term off by a fifth is caught in each move: the moves with a planted error take
 half a minute to compile, the draws a few seconds. In the long tier the term is off by 1 %, and
-there are a hundred times as many draws: a minute or so for each move.
+there are a hundred times as many draws: a minute or so for each move. All of this is with Gaussian
+nodes; multinomial ones, whose proposals are not exact and whose weights therefore matter, are in
+the long tier alone.
 """
 
 import functools
@@ -28,7 +30,8 @@ import numpy.typing as npt
 import pytest
 from numba import types
 
-from exact import Floats, Setting, enumerate_posterior
+from exact import CountSetting, Floats, Setting, enumerate_posterior, seatings
+from joint import counts_of
 from laws import ALARM, p_balanced, p_no_drift
 from planting import planted_function
 from treestick import Tree
@@ -47,7 +50,13 @@ SETTING = Setting(
     persistence=0.9, diffusion=0.6, noise=0.5, root_variance=1.0,
 )  # fmt: skip
 """All moves are accepted often, and numbers of nodes vary much: 1 to 4 are common."""
-DEEPEST = 5
+COUNTS = CountSetting(
+    x=np.array([[1, 0], [0, 1], [2, 0]]),
+    alpha0=1.2, decay=0.15, gamma=0.8,
+    concentration=1.5, persistence=0.8,
+)  # fmt: skip
+SETTINGS: dict[str, Setting | CountSetting] = {"gaussian": SETTING, "multinomial": COUNTS}
+DEEPEST = {"gaussian": 5, "multinomial": 4}
 ROOM = 24
 """Nodes of a hull: up to 16 at first, and one more with each proposal."""
 N_TIMES = 2
@@ -58,7 +67,10 @@ MOST_AT_ONCE = 1_000_000
 
 
 class Starts(NamedTuple):
-    """For every tree partition: its hull, and the law of its means: ``means + roots @ normals``."""
+    """For every tree partition: its hull, and the law of its parameters.
+
+    Of Gaussian nodes these are ``means + roots @ normals``.
+    """
 
     nodes: npt.NDArray[Any]
     data: npt.NDArray[Any]
@@ -68,13 +80,28 @@ class Starts(NamedTuple):
     roots: Floats
 
 
+class StartsOfCounts(NamedTuple):
+    """The same for multinomial nodes, whose law is a mixture over the customers of all nodes."""
+
+    nodes: npt.NDArray[Any]
+    data: npt.NDArray[Any]
+    counts: Integers
+    statistics: Floats
+    first: Integers
+    """Of every tree partition: its first entry below; they end where those of the next begin."""
+    cumulated: Floats
+    """Probabilities, summed up over the entries of one partition."""
+    customers: npt.NDArray[np.int8]
+    """Of every entry: of each node, how many there are for each outcome."""
+
+
 class Bench(NamedTuple):
     """What is computed once."""
 
     trees: list[Tree]
     probabilities: Floats
     deeper: float
-    starts: Starts
+    starts: Any
     hull: Hull
     number_of: Integers
     """The number of the tree partition with each code; deeper ones have the last number of all."""
@@ -98,7 +125,13 @@ def law_of_means(tree: Tree) -> tuple[Floats, Floats]:
     return covariance @ pull, np.linalg.cholesky(covariance)
 
 
-def to_hull(tree: Tree) -> Hull:
+def data_of(case: str) -> Any:
+    setting = SETTINGS[case]
+    return counts_of(setting.x) if isinstance(setting, CountSetting) else Reals(setting.x)
+
+
+def to_hull(case: str, tree: Tree) -> Hull:
+    setting = SETTINGS[case]
     table = make_table(tree.n_nodes)
     n_children = np.zeros(tree.n_nodes, dtype=np.int64)
     for parent in tree.parent[1:]:
@@ -108,28 +141,42 @@ def to_hull(tree: Tree) -> Hull:
     assignments = np.array(tree.assignments, dtype=np.int64)
     count_data(table, assignments)
     state = State(
-        table, assignments, np.zeros((tree.n_nodes, 1)), np.empty((0, 0)),
-        SETTING.model(), SETTING.sticks(),
+        table, assignments, np.zeros((tree.n_nodes, setting.x.shape[1])), np.empty((0, 0)),
+        setting.model(), setting.sticks(),
     )  # fmt: skip
-    state = sum_statistics(state, Reals(SETTING.x), make_tasks(assignments.size))
+    state = sum_statistics(state, data_of(case), make_tasks(assignments.size))
     return loosen(state, ROOM - tree.n_nodes)
 
 
 @functools.cache
-def bench() -> Bench:
-    trees, probabilities, deeper = enumerate_posterior(SETTING, DEEPEST)
-    hulls = [to_hull(tree) for tree in trees]
-    starts = Starts(
+def bench(case: str) -> Bench:
+    trees, probabilities, deeper = enumerate_posterior(SETTINGS[case], DEEPEST[case])
+    hulls = [to_hull(case, tree) for tree in trees]
+    same = (
         np.stack([np.asarray(hull.nodes) for hull in hulls]),
         np.stack([np.asarray(hull.data) for hull in hulls]),
         np.stack([hull.counts for hull in hulls]),
         np.stack([hull.statistics for hull in hulls]),
-        np.zeros((len(trees), ROOM)),
-        np.zeros((len(trees), ROOM, ROOM)),
     )
-    for k, tree in enumerate(trees):
-        n = tree.n_nodes
-        starts.means[k, :n], starts.roots[k, :n, :n] = law_of_means(tree)
+    starts: Any
+    if case == "gaussian":
+        starts = Starts(*same, np.zeros((len(trees), ROOM)), np.zeros((len(trees), ROOM, ROOM)))
+        for k, tree in enumerate(trees):
+            n = tree.n_nodes
+            starts.means[k, :n], starts.roots[k, :n, :n] = law_of_means(tree)
+    else:
+        first, cumulated, customers = [0], [], []
+        for tree in trees:
+            found = list(seatings(COUNTS, tree))
+            weights = np.cumsum([weight for _, weight in found])
+            cumulated.append(weights / weights[-1])
+            first.append(first[-1] + len(found))
+            of_tree = np.zeros((len(found), ROOM, 2), dtype=np.int8)
+            of_tree[:, : tree.n_nodes] = [seated for seated, _ in found]
+            customers.append(of_tree)
+        starts = StartsOfCounts(
+            *same, np.array(first), np.concatenate(cumulated), np.concatenate(customers)
+        )
     codes = np.array([code_of(hull) for hull in hulls])
     assert np.unique(codes).size == codes.size
     number_of = np.full(8**6, len(trees))
@@ -162,80 +209,130 @@ OF_PARAMETERS = ("root", "root squared", "theta squared", "theta of two")
 
 
 @compiled
-def measure(hull: Hull, out: Floats) -> None:
+def draw_means(rng: Any, starts: Starts, start: int, hull: Hull) -> None:
+    """Draw the parameters of Gaussian nodes."""
+    normals = np.empty(hull.nodes.size)
+    for k in range(hull.counts[0]):
+        normals[k] = rng.standard_normal()
+        hull.theta[k, 0] = starts.means[start, k]
+        for j in range(k + 1):
+            hull.theta[k, 0] += starts.roots[start, k, j] * normals[j]
+
+
+@compiled
+def draw_probabilities(rng: Any, starts: StartsOfCounts, start: int, hull: Hull) -> None:
+    """Draw customers, then the log probabilities of multinomial nodes given them, from the top."""
+    entry, last = starts.first[start], starts.first[start + 1] - 1
+    dart = rng.random()
+    while entry < last and starts.cumulated[entry] < dart:
+        entry += 1
+    c, eta = COUNTS.concentration, COUNTS.persistence
+    for k in range(hull.counts[0]):
+        total = 0.0
+        for w in range(2):
+            shape = c
+            if k > 0:
+                parent = hull.nodes[k].parent
+                shape *= eta * np.exp(hull.theta[parent, w]) + 0.5 * (1.0 - eta)
+            # Of a small shape a, the gamma draw is that of a + 1 times u**(1 / a).
+            more = starts.customers[entry, k, w] + shape
+            hull.theta[k, w] = np.log(rng.standard_gamma(more + 1.0)) + np.log(rng.random()) / more
+            total += np.exp(hull.theta[k, w])
+        for w in range(2):
+            hull.theta[k, w] -= np.log(total)
+
+
+@compiled
+def measure_means(hull: Hull, out: Floats) -> None:
     """Write the statistics of the parameters."""
     root = hull.theta[0, 0]
     first, second = hull.theta[hull.data[0].node, 0], hull.theta[hull.data[1].node, 0]
     out[0], out[1], out[2], out[3] = root, root * root, first * first, first * second
 
 
-def move_many(
-    move: Callable[..., Integers],
-    key: Key,
-    model: Any,
-    data: Any,
-    sticks: Any,
-    hull: Hull,
-    kind: int,
-    n_times: int,
-    rng: np.random.Generator,
-    starts: Starts,
-    chosen: Integers,
-    number_of: Integers,
-    flows: Integers,
-    changes: Floats,
-) -> int:
-    """Draw the parameters of each of the chosen partitions, apply the move, count what changed.
-
-    ``flows`` counts from where to where, ``changes`` sums up changes and their squares. Return how
-    many proposals were made.
-    """
-    before, after = np.empty(changes.shape[1]), np.empty(changes.shape[1])
-    normals = np.empty(hull.nodes.size)
-    n_made = 0
-    for n in range(chosen.size):
-        start = chosen[n]
-        for k in range(hull.nodes.size):
-            hull.nodes[k] = starts.nodes[start, k]
-        for k in range(hull.data.size):
-            hull.data[k] = starts.data[start, k]
-        hull.counts[:] = starts.counts[start]
-        hull.statistics[:] = starts.statistics[start]
-        for k in range(hull.counts[0]):
-            normals[k] = rng.standard_normal()
-            hull.theta[k, 0] = starts.means[start, k]
-            for j in range(k + 1):
-                hull.theta[k, 0] += starts.roots[start, k, j] * normals[j]
-        measure(hull, before)
-        draw = Key(key.seed, key.chain, np.uint64(n), key.purpose, key.entity)
-        n_made += move(draw, model, data, sticks, hull, kind, 0, n_times)[0]
-        measure(hull, after)
-        flows[start, number_of[code_of(hull)]] += 1
-        for k in range(before.size):
-            change = after[k] - before[k]
-            changes[0, k] += change
-            changes[1, k] += change * change
-    return n_made
+@compiled
+def measure_probabilities(hull: Hull, out: Floats) -> None:
+    """Write the same of probabilities."""
+    root = np.exp(hull.theta[0, 0])
+    first = np.exp(hull.theta[hull.data[0].node, 0])
+    second = np.exp(hull.theta[hull.data[1].node, 0])
+    out[0], out[1], out[2], out[3] = root, root * root, first * first, first * second
 
 
-def arguments(kind: int, seed: int) -> tuple[Any, ...]:
+def make_loop(draw: Callable[..., None], measure: Callable[..., None]) -> Callable[..., int]:
+    """Return the loop for one kind of parameters."""
+
+    def move_many(
+        move: Callable[..., Integers],
+        key: Key,
+        model: Any,
+        data: Any,
+        sticks: Any,
+        hull: Hull,
+        kind: int,
+        n_times: int,
+        rng: np.random.Generator,
+        starts: Any,
+        chosen: Integers,
+        number_of: Integers,
+        flows: Integers,
+        changes: Floats,
+    ) -> int:
+        """Draw the parameters of each of the chosen partitions, apply the move, count what changed.
+
+        ``flows`` counts from where to where, ``changes`` sums up changes and their squares. Return
+        how many proposals were made.
+        """
+        before, after = np.empty(changes.shape[1]), np.empty(changes.shape[1])
+        n_made = 0
+        for n in range(chosen.size):
+            start = chosen[n]
+            for k in range(hull.nodes.size):
+                hull.nodes[k] = starts.nodes[start, k]
+            for k in range(hull.data.size):
+                hull.data[k] = starts.data[start, k]
+            hull.counts[:] = starts.counts[start]
+            hull.statistics[:] = starts.statistics[start]
+            draw(rng, starts, start, hull)
+            measure(hull, before)
+            draw_key = Key(key.seed, key.chain, np.uint64(n), key.purpose, key.entity)
+            n_made += move(draw_key, model, data, sticks, hull, kind, 0, n_times)[0]
+            measure(hull, after)
+            flows[start, number_of[code_of(hull)]] += 1
+            for k in range(before.size):
+                change = after[k] - before[k]
+                changes[0, k] += change
+                changes[1, k] += change * change
+        return n_made
+
+    return move_many
+
+
+LOOPS = {
+    "gaussian": make_loop(draw_means, measure_means),
+    "multinomial": make_loop(draw_probabilities, measure_probabilities),
+}
+
+
+def arguments(case: str, kind: int, seed: int) -> tuple[Any, ...]:
     """Return what a move is called with, but for the number of the first proposal."""
-    key, data, n_times = make_key(seed), Reals(SETTING.x), N_TIMES
-    return key, SETTING.model(), data, SETTING.sticks(), bench().hull, kind, n_times
+    setting, hull = SETTINGS[case], bench(case).hull
+    return make_key(seed), setting.model(), data_of(case), setting.sticks(), hull, kind, N_TIMES
 
 
 @functools.cache
-def loop() -> Callable[..., int]:
-    """Return :func:`move_many`, compiled for any move given as a pointer."""
-    of_move = [numba.typeof(value) for value in arguments(0, 0)]
+def loop(case: str) -> Callable[..., int]:
+    """Return the loop, compiled for any move given as a pointer."""
+    of_move = [numba.typeof(value) for value in arguments(case, 0, 0)]
     signature = types.int64[::1](*of_move, types.int64)
-    n = len(bench().trees)
+    n = len(bench(case).trees)
     others = (
-        np.random.default_rng(), bench().starts, np.empty(0, dtype=np.int64), bench().number_of,
-        np.empty((n, n + 1), dtype=np.int64), np.empty((2, len(OF_PARAMETERS))),
+        np.random.default_rng(), bench(case).starts, np.empty(0, dtype=np.int64),
+        bench(case).number_of, np.empty((n, n + 1), dtype=np.int64),
+        np.empty((2, len(OF_PARAMETERS))),
     )  # fmt: skip
     of_loop = types.int64(types.FunctionType(signature), *of_move, *map(numba.typeof, others))
-    return numba.njit(of_loop, nogil=True, error_model="numpy")(move_many)  # type: ignore[no-any-return]
+    return numba.njit(of_loop, nogil=True, error_model="numpy")(LOOPS[case])  # type: ignore[no-any-return]
 
 
 # -- what is compared ------------------------------------------------------------------------------
@@ -256,34 +353,36 @@ def describe(tree: Tree) -> dict[str, float]:
 
 
 @functools.cache
-def descriptions() -> dict[str, Floats]:
-    each = [describe(tree) for tree in bench().trees]
+def descriptions(case: str) -> dict[str, Floats]:
+    each = [describe(tree) for tree in bench(case).trees]
     return {name: np.array([d[name] for d in each], dtype=float) for name in each[0]}
 
 
-def p_values(move: Callable[..., Integers], kind: int, n: int, seed: int) -> dict[str, float]:
+def p_values(
+    case: str, move: Callable[..., Integers], kind: int, n: int, seed: int
+) -> dict[str, float]:
     """p-value of each statistic after the move was applied to ``n`` exact draws."""
-    rng = np.random.default_rng(seed)
-    n_trees = len(bench().trees)
+    rng, about = np.random.default_rng(seed), bench(case)
+    n_trees = len(about.trees)
     flows = np.zeros((n_trees, n_trees + 1), dtype=np.int64)
     changes = np.zeros((2, len(OF_PARAMETERS)))
-    move(*arguments(kind, seed)[:-1], 0, 0)  # pointers are to what is compiled
+    move(*arguments(case, kind, seed)[:-1], 0, 0)  # pointers are to what is compiled
     n_made = 0
     for part, first in enumerate(range(0, n, MOST_AT_ONCE)):
         size = min(MOST_AT_ONCE, n - first)
-        chosen = rng.choice(n_trees, size=size, p=bench().probabilities)
-        key, *others = arguments(kind, seed)
+        chosen = rng.choice(n_trees, size=size, p=about.probabilities)
+        key, *others = arguments(case, kind, seed)
         key = key._replace(chain=np.uint64(part))
-        n_made += loop()(
-            move, key, *others, rng, bench().starts, chosen, bench().number_of, flows, changes
+        n_made += loop(case)(
+            move, key, *others, rng, about.starts, chosen, about.number_of, flows, changes
         )
     assert n_made == n * N_TIMES
     # Those that were or are deeper than was enumerated: they are too few to matter.
-    assert bench().deeper * n < 10.0
+    assert about.deeper * n < 10.0
     flows = flows[:, :-1]
     i, j = np.nonzero(flows)
     sums = {name: (float(x), float(y)) for name, x, y in zip(OF_PARAMETERS, *changes, strict=True)}
-    for name, values in descriptions().items():
+    for name, values in descriptions(case).items():
         change = values[j] - values[i]
         sums[name] = float(np.sum(flows[i, j] * change)), float(np.sum(flows[i, j] * change**2))
     # Some statistics a move leaves as they are.
@@ -292,8 +391,10 @@ def p_values(move: Callable[..., Integers], kind: int, n: int, seed: int) -> dic
     return result
 
 
-def smallest(move: Callable[..., Integers], kind: int, n: int, seed: int) -> tuple[float, str]:
-    return min((p, name) for name, p in p_values(move, kind, n, seed).items())
+def smallest(
+    case: str, move: Callable[..., Integers], kind: int, n: int, seed: int
+) -> tuple[float, str]:
+    return min((p, name) for name, p in p_values(case, move, kind, n, seed).items())
 
 
 # -- tests -----------------------------------------------------------------------------------------
@@ -358,15 +459,15 @@ def planted_move(term: Term, function_name: str, factor: float) -> Callable[...,
     return move
 
 
-def check_move(name: str, share: float) -> None:
-    p, statistic = smallest(*MOVES[name], int(1e6 * share * TERMS[name].n_millions), 1)
+def check_move(name: str, share: float, case: str = "gaussian") -> None:
+    p, statistic = smallest(case, *MOVES[name], int(1e6 * share * TERMS[name].n_millions), 1)
     assert p > ALARM, f"{statistic}: p = {p:.2g}"
 
 
-def check_bug(name: str, factor: float, share: float) -> None:
+def check_bug(name: str, factor: float, share: float, case: str = "gaussian") -> None:
     move, kind = MOVES[name]
     buggy = planted_move(TERMS[name], move.__name__, factor)
-    p, statistic = smallest(buggy, kind, int(1e6 * share * TERMS[name].n_millions), 1)
+    p, statistic = smallest(case, buggy, kind, int(1e6 * share * TERMS[name].n_millions), 1)
     assert p < ALARM, f"not caught: {statistic}: p = {p:.2g}"
 
 
@@ -381,12 +482,20 @@ def test_a_hastings_term_off_by_a_fifth_is_caught(name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("case", SETTINGS)
 @pytest.mark.parametrize("name", MOVES)
-def test_move_is_balanced_with_many_draws(name: str) -> None:
-    check_move(name, 1.0)
+def test_move_is_balanced_with_many_draws(name: str, case: str) -> None:
+    check_move(name, 1.0, case)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", SETTINGS)
+@pytest.mark.parametrize("name", MOVES)
+def test_a_hastings_term_off_by_a_hundredth_is_caught(name: str, case: str) -> None:
+    check_bug(name, 1.01, 1.0, case)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", MOVES)
-def test_a_hastings_term_off_by_a_hundredth_is_caught(name: str) -> None:
-    check_bug(name, 1.01, 1.0)
+def test_a_hastings_term_off_by_a_fifth_is_caught_with_counts(name: str) -> None:
+    check_bug(name, 1.2, SHARE_IN_CI, "multinomial")

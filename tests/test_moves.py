@@ -24,7 +24,7 @@ from joint import (
     smallest,
 )
 from laws import ALARM
-from planting import planted
+from planting import checked_source, planted
 from treestick import chain
 from treestick.moves import (
     assignments,
@@ -235,14 +235,18 @@ def test_rarer_planted_bug_in_a_model_is_caught(bug: str) -> None:
     check_model_bug(RARER_MODEL_BUGS[bug], 6000)
 
 
+JACOBIAN = ("slope = 1.0 - 0.5 * n", "slope = -0.5 * n")
+SAME_GAUSSIAN = ("pull = np.zeros((n_nodes, ", "pull  = np.zeros((n_nodes, ")
+SAME_MULTINOMIAL = ("customers = np.empty(theta.shape)", "customers  = np.empty(theta.shape)")
+"""These change nothing: a planted model calls what is planted below it."""
+
+
 @pytest.mark.long
 def test_a_wrong_jacobian_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The variance move is shared by the models: the wrong one is planted below a planted model."""
-    wrong = planted("treestick.diffusions.gaussian", "slope = 1.0 - 0.5 * n", "slope = -0.5 * n")
+    wrong = planted("treestick.diffusions.gaussian", *JACOBIAN)
     monkeypatch.setattr("treestick.diffusions.gaussian.draw_variance", wrong.draw_variance)
-    check_model_bug(
-        ("model", "gaussian", "pull = np.zeros((n_nodes, ", "pull  = np.zeros((n_nodes, "), 6000
-    )
+    check_model_bug(("model", "gaussian", *SAME_GAUSSIAN), 6000)
 
 
 SHARED_BUGS = {
@@ -268,5 +272,17 @@ def test_bug_in_the_dirichlet_diffusion_is_caught(
     copy = planted("treestick.diffusions.dirichlet", correct, wrong)
     for function in ("seat", "draw_concentration"):
         monkeypatch.setattr(f"treestick.diffusions.dirichlet.{function}", getattr(copy, function))
-    check_model_bug((name, "multinomial", "    return 1\n\n\n@compiled\ndef adapt",
-                     "    return 1 \n\n\n@compiled\ndef adapt"), 6000)  # fmt: skip
+    check_model_bug((name, "multinomial", *SAME_MULTINOMIAL), 6000)
+
+
+def test_planted_bugs_of_the_long_tier_have_their_place() -> None:
+    """In CI, so that an edit that moves one is noticed at once."""
+    for name, correct, _ in RARER_BUGS.values():
+        checked_source(MODULES[name].__name__, correct)
+    for _, model, correct, _ in RARER_MODEL_BUGS.values():
+        checked_source(f"treestick.models.{model}", correct)
+    for _, correct, _ in SHARED_BUGS.values():
+        checked_source("treestick.diffusions.dirichlet", correct)
+    checked_source("treestick.diffusions.gaussian", JACOBIAN[0])
+    checked_source("treestick.models.gaussian", SAME_GAUSSIAN[0])
+    checked_source("treestick.models.multinomial", SAME_MULTINOMIAL[0])

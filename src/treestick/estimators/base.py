@@ -251,8 +251,8 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """The scalars of all draws in ArviZ's layout: groups ``posterior``, ``sample_stats``.
 
         Beside what each draw has, ``sample_stats`` holds ``visits``, how many draws of each chain
-        have a tree of so many nodes, and ``ess_per_second``, effective draws per second of the
-        time from the first draw to the last, all chains together. Times are the only numbers in it
+        have a tree of so many nodes, and ``ess_per_second``, effective draws of all chains
+        together per second from the first draw of any chain to the last of all. Times are the only numbers in it
         that are not the same in each run. Chains that an interrupt has left with different numbers
         of draws are cut to the shortest.
         """
@@ -281,7 +281,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         statistics["visits"] = (
             ("chain", "size"), np.stack([(row[:, None] == every_size).sum(axis=0) for row in sizes])
         )  # fmt: skip
-        seconds = float(np.ptp(self._trace("seconds"), axis=1).max())
+        seconds = float(np.ptp(self._trace("seconds")))
         statistics["ess_per_second"] = (
             "scalar",
             [

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treestick import defaults
 from treestick._jit import compiled
 from treestick.contract import EVERY_LEVEL, Group, NodeModel, register
 from treestick.diffusions import dirichlet, hdp
@@ -207,10 +208,7 @@ def log_prior(model: Measures, table: NodeTable, theta: Floats) -> float:
 
     Each atom comes from H once, which is left out as often (:mod:`treestick.diffusions.hdp`).
     """
-    total = log_transition(model, np.empty(0), theta[0])
-    for node in range(1, theta.shape[0]):
-        total += log_transition(model, theta[table.parent[node]], theta[node])
-    return total - model.n_atoms * math.log(hdp.NOWHERE)
+    return defaults.log_prior(model, table, theta) - model.n_atoms * math.log(hdp.NOWHERE)
 
 
 @compiled
@@ -298,18 +296,6 @@ def _update(
 
 
 @compiled
-def n_parts(model: Measures) -> int:
-    """Outcomes are not independent: probabilities sum to one."""
-    return 1
-
-
-@compiled
-def adapt(model: Measures, acceptance: float) -> Measures:
-    """Exact draws have no step size."""
-    return model
-
-
-@compiled
 def update_hyperparameters(
     key: Key, model: Measures, table: NodeTable, statistics: Floats, theta: Floats
 ) -> Measures:
@@ -338,8 +324,8 @@ register(
         estimate,
         log_evidence,
         fit_group,
-        n_parts,
-        adapt,
+        defaults.n_parts,
+        defaults.adapt,
         update_parameters,
         update_hyperparameters,
         simulate,

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treestick import defaults
 from treestick._jit import compiled
 from treestick.contract import Group, NodeModel, register
 from treestick.diffusions import dirichlet
@@ -242,15 +243,6 @@ def simulate(stream: Stream, model: Multinomial, theta: Floats, data: Counts, n:
 
 
 @compiled
-def log_prior(model: Multinomial, table: NodeTable, theta: Floats) -> float:
-    """Return the log density of the log probabilities of all nodes."""
-    total = log_transition(model, np.empty(0), theta[0])
-    for node in range(1, theta.shape[0]):
-        total += log_transition(model, theta[table.parent[node]], theta[node])
-    return total
-
-
-@compiled
 def log_transition(model: Multinomial, above: Floats, theta: Floats) -> float:
     """Return the log density of a node's log probabilities given its parent's."""
     return dirichlet.log_step(model.concentration, model.persistence, _base(model), above, theta)
@@ -337,18 +329,6 @@ def _copy_counts(theta: Floats, statistics: Floats) -> Floats:
 
 
 @compiled
-def n_parts(model: Multinomial) -> int:
-    """Outcomes are not independent: probabilities sum to one."""
-    return 1
-
-
-@compiled
-def adapt(model: Multinomial, acceptance: float) -> Multinomial:
-    """Exact draws have no step size."""
-    return model
-
-
-@compiled
 def update_hyperparameters(
     key: Key, model: Multinomial, table: NodeTable, statistics: Floats, theta: Floats
 ) -> Multinomial:
@@ -393,13 +373,13 @@ register(
         log_likelihoods,
         add_statistics,
         log_likelihood_of_sums,
-        log_prior,
+        defaults.log_prior,
         log_transition,
         estimate,
         log_evidence,
         fit_group,
-        n_parts,
-        adapt,
+        defaults.n_parts,
+        defaults.adapt,
         update_parameters,
         update_hyperparameters,
         simulate,

@@ -41,8 +41,10 @@ NODE = np.dtype(
         ("entity", np.uint64),
     ]
 )
-DATUM = np.dtype([("node", np.int64), ("next", np.int64), ("previous", np.int64)])
-"""The row of a datum's node, and its neighbours in the list of that node's data."""
+DATUM = np.dtype([("node", np.int32), ("next", np.int32), ("previous", np.int32)])
+"""The row of a datum's node, and its neighbours in the list of that node's data.
+
+Half of what int64 would take: there is one for each datum."""
 
 
 class Hull(NamedTuple):
