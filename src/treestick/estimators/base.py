@@ -251,10 +251,10 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """The scalars of all draws in ArviZ's layout: groups ``posterior``, ``sample_stats``.
 
         Beside what each draw has, ``sample_stats`` holds ``visits``, how many draws of each chain
-        have a tree of so many nodes, and ``ess_per_second``, effective draws of all chains
-        together per second from the first draw of any chain to the last of all. Times are the only numbers in it
-        that are not the same in each run. Chains that an interrupt has left with different numbers
-        of draws are cut to the shortest.
+        have a tree of so many nodes, and ``ess_per_second``, effective draws of all chains together
+        per second from the first draw of any chain to the last of all. Times are the only numbers
+        in it that are not the same in each run. Chains that an interrupt has left with different
+        numbers of draws are cut to the shortest.
         """
         import xarray
 
