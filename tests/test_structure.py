@@ -45,9 +45,20 @@ def move_of(name: str) -> Move:
     return lambda key, state, data: move_structure(key, state, data, {name: N_PROPOSALS})[0]
 
 
-@pytest.mark.parametrize("model", ORACLES)
-@pytest.mark.parametrize("name", [*MOVES, "candidates"])
-def test_move_leaves_the_joint_law_invariant(name: str, model: str) -> None:
+def check(name: str, model: str) -> None:
     moved = moved_sample(2, ORACLES[model], move_of(name), N_MOVED, name == "candidates")
     p, statistic = smallest(fresh(model), moved)
     assert p > ALARM, f"{statistic}: p = {p:.2g}"
+
+
+@pytest.mark.parametrize("name", [*MOVES, "candidates"])
+def test_move_leaves_the_joint_law_invariant(name: str) -> None:
+    """With the other models too, all moves together are part of the sweep in ``test_moves.py``."""
+    check(name, "gaussian")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["bernoulli", "multinomial"])
+@pytest.mark.parametrize("name", [*MOVES, "candidates"])
+def test_move_leaves_the_joint_law_of_other_models_invariant(name: str, model: str) -> None:
+    check(name, model)
