@@ -174,18 +174,21 @@ class BernoulliOracle(Oracle):
 class MultinomialOracle(Oracle):
     """The multinomial model, with rows of few tokens or none."""
 
-    def __init__(self, persistence: tuple[float, float] = (0.2, 0.95)) -> None:
+    def __init__(
+        self, persistence: tuple[float, float] = (0.2, 0.95), root_concentration: float = 0.0
+    ) -> None:
         super().__init__(3)
-        self.persistence = persistence
+        self.persistence, self.root_concentration = persistence, root_concentration
 
     def draw_model(self, rng: Rng) -> Multinomial:
         persistence = float(_between(rng, *self.persistence))
         return Multinomial(
-            float(_between(rng, 0.3, 4.0)), 0.3, 4.0, persistence, *self.persistence, 3
-        )
+            float(_between(rng, 0.3, 4.0)), 0.3, 4.0, persistence, *self.persistence, 3,
+            self.root_concentration,
+        )  # fmt: skip
 
     def draw_root(self, rng: Rng, model: Multinomial) -> Any:
-        return log_dirichlet(rng, np.full(3, model.concentration))
+        return log_dirichlet(rng, np.full(3, model.root_concentration or model.concentration))
 
     def draw_child(self, rng: Rng, model: Multinomial, parent: Any) -> Any:
         eta = model.persistence

@@ -379,8 +379,8 @@ def test_parameters_against_enumeration(concentration: float, persistence: float
         if sweep % 8 == 7:
             customers = CHAIN_COUNTS.astype(float)
             counted = dirichlet.seat(
-                make_key(2, 0, sweep), concentration, persistence, dirichlet.even(2), table, theta,
-                customers,
+                make_key(2, 0, sweep), concentration, persistence, dirichlet.even(2, 0.0), table,
+                theta, customers,
             )  # fmt: skip
             seated.append([*customers[0].astype(int), counted[0]])
             roots.append(np.exp(theta[0]))
@@ -427,7 +427,7 @@ def test_hyperparameters_against_enumeration() -> None:
 def test_slices_of_the_concentration(now: float) -> None:
     customers = np.array([[30.0, 5.0, 0.0], [12.0, 3.0, 0.0], [0.0, 0.0, 0.0], [40.0, 1.0, 2.0]])
     stream = open_stream(make_key(1))
-    base = dirichlet.even(3)
+    base = dirichlet.even(3, 0.0)
     draws = thinned(
         lambda c: dirichlet.draw_concentration(stream, c, 0.01, 1e5, base, 9, customers),
         now,

@@ -139,7 +139,7 @@ def test_discrete_base_measure_is_a_dirichlet_chain() -> None:
         label = rng.integers(n_atoms, size=3)  # two dishes may be the same atom of H
         labels.append(label[dishes])
     found = np.array(labels) @ [9, 3, 1]
-    stream, base = open_stream(make_key(1)), dirichlet.even(n_atoms)._replace(scale=1.0)
+    stream, base = open_stream(make_key(1)), dirichlet.even(n_atoms, 0.0)._replace(root=1.0)
     law = np.zeros(27)
     root, child, shapes = np.empty(3), np.empty(3), np.empty(3)
     for _ in range(40_000):

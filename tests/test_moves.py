@@ -44,7 +44,7 @@ ORACLES: dict[str, Oracle] = {
     "shared noise": GaussianOracle(shared_noise=True),
     "bernoulli": BernoulliOracle(),
     "multinomial": MultinomialOracle(),
-    "lasting": MultinomialOracle(persistence=(1.0, 1.0)),
+    "lasting": MultinomialOracle(persistence=(1.0, 1.0), root_concentration=0.7),
 }
 
 

@@ -110,7 +110,7 @@ def test_probabilities() -> None:
 
 def test_a_single_node_predicts_a_multinomial() -> None:
     """With so large a concentration that all nodes are alike: the coefficient is included."""
-    model = make(concentration=1e6).fit(np.ones((5, 3)))
+    model = make(concentration=1e6, root_concentration=None).fit(np.ones((5, 3)))
     x = np.array([[3, 1, 0], [0, 0, 7]])
     expected = stats.multinomial.logpmf(x, x.sum(axis=1), np.full(3, 1 / 3))
     np.testing.assert_allclose(model.score_samples(x), expected, atol=0.1)
@@ -201,6 +201,7 @@ def test_sparse_new_data_of_another_width() -> None:
     ("changed", "said"),
     [
         bad("concentration", 0, "concentration=0.0 must be above 0"),
+        bad("root_concentration", -1.0, "root_concentration=-1.0 must be above 0"),
         bad("concentration", 1e7, r"concentration=10000000\.0 must be .* at most 1e\+06"),
         bad("concentration", [1.0, 2.0], "concentration=.* is not a number"),
         bad("concentration", (3, 1), "concentration=.*: the low end must be below the high end"),

@@ -2,10 +2,10 @@
 
 ::
 
-    p[root]  ~ Dir(concentration * scale * base)
+    p[root]  ~ Dir(root * base)
     p[child] ~ Dir(a),    a = concentration * (persistence * p[parent] + (1 - persistence) * base)
 
-for V outcomes with a base measure (:class:`Base`), which for counts is even, 1 / V, with scale V.
+for V outcomes with a base measure (:class:`Base`), which for counts is even, 1 / V.
 ``theta`` holds log p. With small shapes nearly all of p is 0 to any precision.
 
 Rule 1. Shapes are at least ``SMALLEST``, everywhere.
@@ -60,14 +60,21 @@ class Base(NamedTuple):
     each: float
     rest: int
     """The outcome that has 1 instead; NULL if none has."""
-    scale: float
-    """What the base measure counts at the root."""
+    root: float
+    """What the base measure counts at the root,"""
+    times_concentration: bool
+    """and whether that is times the concentration."""
 
 
 @compiled
-def even(n_outcomes: int) -> Base:
-    """Return the base measure 1 / V; the root's shapes are the concentration itself."""
-    return Base(1.0 / n_outcomes, NULL, float(n_outcomes))
+def even(n_outcomes: int, root_concentration: float) -> Base:
+    """Return the base measure 1 / V; root_concentration is the shape of each outcome at the root.
+
+    If it is 0, the shape is the concentration, whatever that is.
+    """
+    if root_concentration == 0.0:
+        return Base(1.0 / n_outcomes, NULL, float(n_outcomes), True)
+    return Base(1.0 / n_outcomes, NULL, n_outcomes * root_concentration, False)
 
 
 @compiled
@@ -150,10 +157,16 @@ def shape(concentration: float, persistence: float, log_p: float, base: float) -
 
 
 @compiled
+def root_of(concentration: float, base: Base) -> float:
+    """Return what the base measure counts at the root."""
+    return base.root * concentration if base.times_concentration else base.root
+
+
+@compiled
 def shape_at(concentration: float, persistence: float, base: Base, above: Floats, w: int) -> float:
     """Return the shape of one outcome; an ``above`` of size 0 stands for no parent."""
     if above.size == 0:
-        return max(concentration * base.scale * base_of(base, w), SMALLEST)
+        return max(root_of(concentration, base) * base_of(base, w), SMALLEST)
     return shape(concentration, persistence, above[w], base_of(base, w))
 
 
@@ -280,7 +293,7 @@ def draw_concentration(
             * Gamma(A) / Gamma(A + customers of the root)
             * prod over its outcomes of Gamma(a + customers) / Gamma(a),
 
-    with the root's shapes a = c * scale * base and their sum A,
+    with the root's shapes a and their sum A,
 
     here in log c, which adds log c, because bounds may be decades apart.
     """
@@ -310,7 +323,7 @@ def _log_target(log_c: float, base: Base, n_tables: int, totals: Floats, of_root
     c = math.exp(log_c)
     target, total = log_c * (n_tables + 1.0), 0.0
     for w in range(of_root.size):
-        a = c * base.scale * base_of(base, w)
+        a = root_of(c, base) * base_of(base, w)
         total += a
         target += log_rising(a, of_root[w])
     target -= log_rising(total, totals[0])

@@ -138,7 +138,7 @@ def see_without_atoms(data: Observed, n_data: int, atoms: Floats) -> Drawn:
 @compiled
 def base_measure(n_atoms: int) -> Base:
     """Return the base measure on atoms and rest."""
-    return Base(NOWHERE, n_atoms, 1.0)
+    return Base(NOWHERE, n_atoms, 1.0, True)
 
 
 # -- homes -----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from treestick.estimators.counts import (
     units_of,
 )
 from treestick.families.multinomial import Counts
-from treestick.inputs import check_hyperparameter
+from treestick.inputs import check_hyperparameter, check_positive
 from treestick.models.multinomial import Multinomial
 from treestick.moves.state import Floats
 
@@ -35,7 +35,7 @@ class MultinomialTree(TreeEstimator):
     Every node has a probability for each feature. They go down the tree by Dirichlet diffusion,
     and the counts of a row are multinomial with those of its node::
 
-        p[root]  ~ Dir(concentration, ..., concentration)
+        p[root]  ~ Dir(root_concentration, ..., root_concentration)
         p[child] ~ Dir(concentration * (persistence * p[parent] + (1 - persistence) / n_features))
         x        ~ Multinomial(sum of x, p[node of x])
 
@@ -51,8 +51,10 @@ class MultinomialTree(TreeEstimator):
         children a node has.
     concentration : float or (low, high), default (1, 1000)
         How near children are to their parents: p[child] varies like shares among so many tokens.
-        It is the shape of the root's law as well, so far below 1 a tree without children, whose
-        root has few features, is a trap.
+    root_concentration : float or None, default 1
+        Shape of the root's law; 1 is uniform over all probabilities. None is ``concentration``, as
+        in the paper. That is a trap: where children need a large one, the root has all features
+        alike, so a tree of few nodes with a small one wins at the start.
     persistence : float or (low, high), from 0 to 1, default 1
         How much of the parent is in the mean of a child; the rest is uniform. With 1, what has
         probability 0 at a node has it in the whole subtree.
@@ -87,6 +89,7 @@ class MultinomialTree(TreeEstimator):
         decay: Any = (0.05, 0.8),
         gamma: Any = (0.5, 10.0),
         concentration: Any = (1.0, 1000.0),
+        root_concentration: float | None = 1.0,
         persistence: Any = 1.0,
         n_draws: int = 500,
         burn_in: int = 500,
@@ -102,6 +105,7 @@ class MultinomialTree(TreeEstimator):
         self.decay = decay
         self.gamma = gamma
         self.concentration = concentration
+        self.root_concentration = root_concentration
         self.persistence = persistence
         self.n_draws = n_draws
         self.burn_in = burn_in
@@ -128,6 +132,9 @@ class MultinomialTree(TreeEstimator):
             *check_hyperparameter("concentration", self.concentration, most=MOST_CONCENTRATION),
             *check_hyperparameter("persistence", self.persistence, most=1.0, may_be_zero=True),
             units.n_outcomes,
+            0.0
+            if self.root_concentration is None
+            else check_positive("root_concentration", self.root_concentration, MOST_CONCENTRATION),
         )
         return model, units
 

@@ -2,14 +2,17 @@
 
 ::
 
-    p[root]  ~ Dir(concentration, ..., concentration)
+    p[root]  ~ Dir(root_concentration, ..., root_concentration)
     p[child] ~ Dir(concentration * (persistence * p[parent] + (1 - persistence) / V))
     x_n      ~ Multinomial(total of row n, p[node of n])
 
 for V outcomes. The totals are given; likelihoods include the multinomial coefficient, and that of
 an empty row is 1. ``theta`` is log p, see :mod:`treestick.diffusions.dirichlet` for what becomes of
 probabilities too small for floats. ``concentration`` and ``persistence`` have uniform priors
-between bounds; equal bounds mean a fixed value.
+between bounds; equal bounds mean a fixed value. The paper has the concentration for the root, too,
+which is what a ``root_concentration`` of 0 stands for; but what suits the steps of documents, some
+hundreds, makes all probabilities of the root equal, and a chain that starts there, with all data,
+would settle for far too small a concentration.
 
 The likelihood of an unseen child, its probabilities integrated out, is a Dirichlet-multinomial. Two
 levels further down there is no closed form.
@@ -56,6 +59,7 @@ class Multinomial(NamedTuple):
     persistence_low: float
     persistence_high: float
     n_outcomes: int
+    root_concentration: float = 0.0
 
 
 @compiled
@@ -83,18 +87,19 @@ def _replace(model: Multinomial, concentration: float, persistence: float) -> Mu
         model.persistence_low,
         model.persistence_high,
         model.n_outcomes,
+        model.root_concentration,
     )
 
 
 @compiled
 def _base(model: Multinomial) -> dirichlet.Base:
-    return dirichlet.even(model.n_outcomes)
+    return dirichlet.even(model.n_outcomes, model.root_concentration)
 
 
 @compiled
 def draw_root(stream: Stream, model: Multinomial, theta: Floats) -> None:
     """Draw the log probabilities of the root."""
-    dirichlet.draw(stream, np.full(theta.size, model.concentration), theta)
+    draw_child(stream, model, np.empty(0), theta)
 
 
 @compiled
