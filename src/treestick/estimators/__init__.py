@@ -2,6 +2,7 @@
 
 from treestick.estimators.bernoulli import BernoulliTree
 from treestick.estimators.gaussian import GaussianTree
+from treestick.estimators.lda import LDA
 from treestick.estimators.multinomial import MultinomialTree
 
-__all__ = ["BernoulliTree", "GaussianTree", "MultinomialTree"]
+__all__ = ["LDA", "BernoulliTree", "GaussianTree", "MultinomialTree"]
