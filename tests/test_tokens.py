@@ -302,7 +302,7 @@ def test_move_keeps_the_joint_law(name: str) -> None:
 @pytest.mark.parametrize("name", MOVES)
 def test_move_keeps_the_joint_law_closely(name: str) -> None:
     move, without, n_times = MOVES[name]
-    p, which = compared(move, 30_000, without, n_times)
+    p, which = compared(move, 10_000, without, n_times)
     assert p > ALARM, f"{name}: {which} has p = {p:.1g}"
 
 

@@ -175,14 +175,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         validate_data(BaseEstimator(), table, skip_check_array=True)
         if counts.nnz == 0:
             raise InvalidValue("all documents are empty: there is nothing to infer topics from")
-        n_draws = check_whole_number("n_draws", self.n_draws, 1)
-        burn_in = check_whole_number("burn_in", self.burn_in, 0)
-        thin = check_whole_number("thin", self.thin, 1)
-        n_chains = check_whole_number("n_chains", self.n_chains, 1, 2**31)
-        n_jobs = count_jobs(self.n_jobs)
-        if self.sampler not in MODES:
-            raise InvalidValue(f"sampler={shown(self.sampler)} is not one of {MODES}")
-        concentrations = self._concentrations()
+        n_draws, burn_in, thin, n_chains, n_jobs, concentrations = self.check_parameters()
         documents = make_documents(counts)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
@@ -235,6 +228,19 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 stacklevel=2,
             )
         return self
+
+    def check_parameters(self) -> Checked:
+        """Return the parameters as ``fit`` uses them, or raise if one of them cannot be."""
+        if self.sampler not in MODES:
+            raise InvalidValue(f"sampler={shown(self.sampler)} is not one of {MODES}")
+        return Checked(
+            check_whole_number("n_draws", self.n_draws, 1),
+            check_whole_number("burn_in", self.burn_in, 0),
+            check_whole_number("thin", self.thin, 1),
+            check_whole_number("n_chains", self.n_chains, 1, 2**31),
+            count_jobs(self.n_jobs),
+            self._concentrations(),
+        )
 
     def _concentrations(self) -> Concentrations:
         n_topics = check_whole_number("n_topics", self.n_topics, 1, 2**20)
@@ -353,6 +359,17 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 "sample_stats": xarray.Dataset({"lp": (by_draw, self._trace("log_likelihood"))}),
             }
         )
+
+
+class Checked(NamedTuple):
+    """Parameters that have been checked."""
+
+    n_draws: int
+    burn_in: int
+    thin: int
+    n_chains: int
+    n_jobs: int
+    concentrations: Concentrations
 
 
 class Trace(NamedTuple):

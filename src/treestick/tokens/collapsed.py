@@ -100,36 +100,33 @@ def move_tokens(
             factor[k] = (a[k] + share * n_d[k]) / (np.float32(counts.of_topics[k]) + prior_total)
         start = documents.first_token[d]
         fill_uniforms(key, Purpose.TOKENS, d, documents.first_token[d + 1] - start, uniforms)
-        token = start
-        for cell in range(documents.first[d], documents.first[d + 1]):
-            row = np.int64(documents.words[cell]) * width
-            for _ in range(documents.counts[cell]):
-                old = np.int64(topics[token])
-                of_old = np.float32(counts.of_topics[old] - 1.0) + prior_total
-                without = (a[old] + share * (n_d[old] - _ONE)) / of_old
-                without *= (of_words[row + old] - _ONE) + prior
-                sums = fill(np.float32(0.0))
-                for block in range(0, width, LANES):
-                    seen = add(load(of_words, row + block), prior_vector)
-                    weight = multiply(load(factor, block), seen)
-                    sums = add(sums, replaced(weight, old - block, without))
-                    store(running, block + LANES, sums)
-                before, total = offsets(sums)
-                place = draw_place(running, width, before, uniforms[token - start] * total)
-                new = drawn_entry(running, order, place)
-                if new != old:
-                    n_changed += 1
-                    topics[token] = new
-                    of_words[row + old] -= _ONE
-                    of_words[row + new] += _ONE
-                    n_d[old] -= _ONE
-                    n_d[new] += _ONE
-                    counts.of_topics[old] -= 1.0
-                    counts.of_topics[new] += 1.0
-                    for moved in (old, new):
-                        in_all = np.float32(counts.of_topics[moved]) + prior_total
-                        factor[moved] = (a[moved] + share * n_d[moved]) / in_all
-                token += 1
+        for token in range(start, documents.first_token[d + 1]):
+            row = np.int64(documents.token_words[token]) * width
+            old = np.int64(topics[token])
+            of_old = np.float32(counts.of_topics[old] - 1.0) + prior_total
+            without = (a[old] + share * (n_d[old] - _ONE)) / of_old
+            without *= (of_words[row + old] - _ONE) + prior
+            sums = fill(np.float32(0.0))
+            for block in range(0, width, LANES):
+                seen = add(load(of_words, row + block), prior_vector)
+                weight = multiply(load(factor, block), seen)
+                sums = add(sums, replaced(weight, old - block, without))
+                store(running, block + LANES, sums)
+            before, total = offsets(sums)
+            place = draw_place(running, width, before, uniforms[token - start] * total)
+            new = drawn_entry(running, order, place)
+            if new != old:
+                n_changed += 1
+                topics[token] = new
+                of_words[row + old] -= _ONE
+                of_words[row + new] += _ONE
+                n_d[old] -= _ONE
+                n_d[new] += _ONE
+                counts.of_topics[old] -= 1.0
+                counts.of_topics[new] += 1.0
+                for moved in (old, new):
+                    in_all = np.float32(counts.of_topics[moved]) + prior_total
+                    factor[moved] = (a[moved] + share * n_d[moved]) / in_all
     return n_changed
 
 
@@ -142,13 +139,10 @@ def count_topics(documents: Documents, topics: Numbers, width: int) -> TopicCoun
         np.zeros((documents.n_words, width), dtype=np.float32),
         np.zeros(width),
     )
-    token = 0
     for d in range(n_documents):
-        for cell in range(documents.first[d], documents.first[d + 1]):
-            for _ in range(documents.counts[cell]):
-                k = topics[token]
-                counts.of_documents[d, k] += _ONE
-                counts.of_words[documents.words[cell], k] += _ONE
-                counts.of_topics[k] += 1.0
-                token += 1
+        for token in range(documents.first_token[d], documents.first_token[d + 1]):
+            k = topics[token]
+            counts.of_documents[d, k] += _ONE
+            counts.of_words[documents.token_words[token], k] += _ONE
+            counts.of_topics[k] += 1.0
     return counts

@@ -31,6 +31,8 @@ class Documents(NamedTuple):
     """Of each cell, at least 1."""
     first_token: Integers
     """Of each document: its first token, where tokens are counted cell by cell; one more too."""
+    token_words: Numbers
+    """Of each token: its word."""
     n_words: int
     """Size of the vocabulary."""
 
@@ -56,6 +58,7 @@ def make_documents(counts: sparse.csr_array) -> Documents:
         counts.indices.astype(np.int32),
         numbers.astype(np.int32),
         np.concatenate([[0], np.cumsum(totals)]).astype(np.int64),
+        np.repeat(counts.indices, numbers).astype(np.int32),
         n_words,
     )
 
