@@ -15,6 +15,7 @@ from treestick.report import drawing as _drawing
 from treestick.tree import Tree
 
 __all__ = [
+    "LDA",
     "BernoulliTree",
     "GaussianTree",
     "HDPTree",
@@ -34,7 +35,7 @@ def __getattr__(name: str) -> Any:
     """Import the parts that need compiled code when they are first used."""
     if name == "prior":
         return import_module("treestick.prior")
-    if name in ("BernoulliTree", "GaussianTree", "HDPTree", "MultinomialTree"):
+    if name in ("BernoulliTree", "GaussianTree", "HDPTree", "LDA", "MultinomialTree"):
         return getattr(import_module("treestick.estimators"), name)
     raise AttributeError(f"module 'treestick' has no attribute {name!r}")
 

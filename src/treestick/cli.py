@@ -214,3 +214,50 @@ def draw_prior(
             figure = draw(**given)
         save(figure, output)
         print(f"wrote {output}")
+
+
+@app.command()
+def evaluate(
+    corpus: Annotated[
+        Path,
+        typer.Argument(help="Folder of .txt files, or a file: .jsonl, .csv, .mtx, .ldac, docword."),
+    ],
+    topics: Annotated[
+        list[int] | None,
+        WholeNumber("-k", "--topics", help="Number of topics; may be given again. Default 20."),
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Format, if the name does not say it: folder, jsonl, csv ...")
+    ] = None,
+    vocabulary: Annotated[
+        Path | None, typer.Option(help="File with a word on each line; for numbers of words.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Field or column with the texts. Default text.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="Encoding of the files.")] = "utf-8",
+    train: Annotated[
+        int | None, WholeNumber(help="Documents to fit to; others are held out. Default 70 %.")
+    ] = None,
+    folds: Annotated[int | None, WholeNumber(help="Random partitions. Default 1.")] = None,
+    pseudo: Annotated[int | None, WholeNumber(help="Pseudo-documents. Default 100000.")] = None,
+    burn_in: Annotated[int | None, WholeNumber(help="Sweeps before draws. Default 300.")] = None,
+    draws: Annotated[int | None, WholeNumber(help="Draws, 10 sweeps apart. Default 20.")] = None,
+    sampler: Annotated[str, typer.Option(help="collapsed or instantiated.")] = "collapsed",
+    seed: Annotated[int | None, WholeNumber(help="The same seed, the same scores.")] = None,
+) -> None:
+    """Fit topic models to part of a corpus, and score the rest: perplexity per word, and NPMI."""
+    given = {"n_train": train, "n_folds": folds, "n_pseudo": pseudo, "burn_in": burn_in,
+             "n_draws": draws, "seed": seed}  # fmt: skip
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    with _telling_of_compilation():
+        from treestick.io import read_corpus
+        from treestick.report.topic_scores import HEAD, compare, to_line
+
+        found = read_corpus(corpus, format, vocabulary=vocabulary, text=text, encoding=encoding)
+        scores = compare(found, topics or [20], sampler=sampler, **options)
+        first = next(scores)  # which finds what cannot be done, before anything is printed
+        print(found)
+        print(HEAD)
+        for scores_of_one in (first, *scores):
+            print(to_line(scores_of_one), flush=True)

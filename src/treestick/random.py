@@ -96,8 +96,20 @@ class Purpose(enum.IntEnum):
     """Its parameters; or those of an atom with data."""
     ATOM_OF_DATUM = 26
     """The Gibbs draw of one datum's atom."""
-    HOMES = 27
-    """The nodes in which atoms come from the base measure."""
+    TOKENS = 40
+    """The topics of the tokens of one document."""
+    FIRST_TOPICS = 41
+    """Their first topics, before the first sweep."""
+    PROPORTIONS = 42
+    """The topic proportions of one document."""
+    TOPICS = 43
+    """The probabilities of one word in all topics."""
+    TOPIC_PRIORS = 44
+    """The concentrations of documents and of topics."""
+    PSEUDO_DOCUMENT = 45
+    """The topic proportions of one pseudo-document, or what they hang on."""
+    HALVES = 46
+    """Which tokens of one document are held out."""
 
 
 class Key(NamedTuple):

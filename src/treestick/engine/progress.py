@@ -29,15 +29,23 @@ class Progress:
         Show nothing.
     console : rich.console.Console, optional
         Where to show it, if that is a terminal or a notebook. Standard error if not given.
+    counted : str, default "nodes"
+        What there is a number of at the end of a line.
     """
 
     def __init__(
-        self, n_chains: int, n_sweeps: int, quiet: bool = False, console: Console | None = None
+        self,
+        n_chains: int,
+        n_sweeps: int,
+        quiet: bool = False,
+        console: Console | None = None,
+        counted: str = "nodes",
     ) -> None:
         self._n_chains = n_chains
         self._n_sweeps = n_sweeps
         self._quiet = quiet
         self._console = console
+        self._counted = counted
         self._display: Display | None = None
         self._tasks: list[TaskID] = []
 
@@ -52,7 +60,10 @@ class Progress:
         # Rich moves what is printed meanwhile above the lines, but to the display's stream: what
         # somebody sends from standard output to a file must not end up on standard error.
         self._display = Display(
-            *_columns(), console=console, expand=True, redirect_stdout=_is_terminal(sys.stdout)
+            *_columns(self._counted),
+            console=console,
+            expand=True,
+            redirect_stdout=_is_terminal(sys.stdout),
         )
         self._tasks = [
             self._display.add_task(
@@ -75,7 +86,7 @@ class Progress:
         log_likelihood : float
             Its complete-data log likelihood.
         n_nodes : int
-            Number of nodes in its tree.
+            Number of nodes in its tree, or what else is counted.
         """
         display = self._display  # which another thread may be taking away
         if display is not None:
@@ -120,7 +131,7 @@ def _standard_error() -> Console:
     return Console(stderr=True, force_terminal=_is_terminal(sys.stderr))
 
 
-def _columns() -> list[ProgressColumn]:
+def _columns(counted: str) -> list[ProgressColumn]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -144,7 +155,7 @@ def _columns() -> list[ProgressColumn]:
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
         TextColumn("log likelihood {task.fields[log_likelihood]}"),
-        TextColumn("{task.fields[n_nodes]} nodes"),
+        TextColumn(f"{{task.fields[n_nodes]}} {counted}"),
         SpeedColumn(table_column=Column(no_wrap=True)),
         TimeRemainingColumn(),
     ]

@@ -12,13 +12,15 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
 
 from treestick._jit import deferred_interrupts
-from treestick.chain import Swept
 from treestick.inputs import InvalidValue, check_whole_number
 from treestick.moves.tasks import Run
 
-MakeChain = Callable[[int, Run], Iterator[Swept]]
+State = TypeVar("State")
+"""Where a chain is after a sweep."""
+MakeChain = Callable[[int, Run], Iterator[State]]
 """Takes the number of a chain and what runs its tasks; returns the chain."""
 
 
@@ -35,11 +37,11 @@ def count_jobs(n_jobs: int | None) -> int:
 
 
 def run_chains(
-    make_chain: MakeChain,
+    make_chain: MakeChain[State],
     n_chains: int,
     n_sweeps: int,
     n_jobs: int | None,
-    after_sweep: Callable[[int, Swept], None],
+    after_sweep: Callable[[int, State], None],
 ) -> bool:
     """Run every chain for ``n_sweeps`` sweeps, and say whether they were interrupted.
 

@@ -3,6 +3,7 @@
 from treestick.estimators.bernoulli import BernoulliTree
 from treestick.estimators.gaussian import GaussianTree
 from treestick.estimators.hdp import HDPTree
+from treestick.estimators.lda import LDA
 from treestick.estimators.multinomial import MultinomialTree
 
-__all__ = ["BernoulliTree", "GaussianTree", "HDPTree", "MultinomialTree"]
+__all__ = ["LDA", "BernoulliTree", "GaussianTree", "HDPTree", "MultinomialTree"]

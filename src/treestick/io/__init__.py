@@ -1,5 +1,24 @@
-"""Data coming in: ``arrays`` reads the tables that users hand to the estimators."""
+"""Data coming in: ``arrays`` reads tables, ``texts`` and ``bags`` read documents."""
 
 from treestick.io.arrays import read_bits, read_counts, read_reals
+from treestick.io.bags import read_docword, read_lda_c, read_matrix, read_matrix_market
+from treestick.io.corpus import Corpus, known_counts
+from treestick.io.files import read_corpus
+from treestick.io.texts import read_csv, read_folder, read_jsonl, read_texts
 
-__all__ = ["read_bits", "read_counts", "read_reals"]
+__all__ = [
+    "Corpus",
+    "known_counts",
+    "read_bits",
+    "read_corpus",
+    "read_counts",
+    "read_csv",
+    "read_docword",
+    "read_folder",
+    "read_jsonl",
+    "read_lda_c",
+    "read_matrix",
+    "read_matrix_market",
+    "read_reals",
+    "read_texts",
+]

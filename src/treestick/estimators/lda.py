@@ -1,0 +1,426 @@
+"""LDA: latent Dirichlet allocation by Gibbs sampling."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.special import gammaln, logsumexp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from treestick._jit import on_first_compile
+from treestick.analysis.convergence import disagreements
+from treestick.analysis.topic_draws import DirichletDraw
+from treestick.engine.progress import Progress
+from treestick.engine.threads import count_jobs, run_chains
+from treestick.estimators.vectors import to_array
+from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
+from treestick.io import Corpus, known_counts, read_counts
+from treestick.moves.tasks import Run
+from treestick.random import make_key
+from treestick.store import DrawRecord, DrawStore
+from treestick.tokens.documents import Floats, make_documents
+from treestick.tokens.gibbs import (
+    COLLAPSED,
+    MODES,
+    Concentrations,
+    TopicState,
+    mean_topics,
+    run_gibbs,
+)
+from treestick.tokens.priors import log_joint
+
+if TYPE_CHECKING:
+    import xarray
+
+MOST_PRIOR, LEAST_PRIOR = 1e6, 1e-9
+"""Beyond, differences of log-gamma functions lose the digits that decide."""
+FEWEST_PARTICLES = 20
+"""So many estimates of a document's probability are averaged, or more, all draws together."""
+COMPILING = "compiling, some ten seconds; later runs need not ..."
+
+
+class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Latent Dirichlet allocation: topics of words, and documents that mix them.
+
+    A topic is a distribution over words, and every word of a document comes from one of them::
+
+        phi[k] ~ Dir(topic_word_prior, ..., topic_word_prior)
+        p[d]   ~ Dir(doc_topic_prior)
+        z ~ p[d],  word ~ phi[z]        for each token of document d
+
+    Draws from the posterior are made by Gibbs sampling. Rows of X are documents, columns words, and
+    cells counts; X may be sparse, or a :class:`treestick.io.Corpus`.
+
+    A prior is a number (fixed) or an interval ``(low, high)``: a uniform prior, and it is inferred.
+
+    Parameters
+    ----------
+    n_topics : int, default 20
+    doc_topic_prior : float, array of n_topics floats, or (low, high), default (0.001, 10)
+        How many topics a document has, the fewer the smaller it is. A number is the same for all
+        topics; an interval is inferred for each topic by itself, so that some can be in all
+        documents and others in few.
+    topic_word_prior : float or (low, high), default (0.001, 1)
+        How many words a topic has.
+    sampler : {"collapsed", "instantiated"}, default "collapsed"
+        Both are exact. The first has topics and proportions integrated out, goes from token to
+        token in one thread, and gets further in a sweep. The second draws them, then all tokens at
+        once, on ``n_jobs`` threads.
+    n_draws : int, default 20
+        Draws that are kept of each chain.
+    burn_in : int, default 300
+        Sweeps before the first of them.
+    thin : int, default 10
+        Sweeps between them.
+    n_chains : int, default 1
+        Chains number their topics each in its own way.
+    n_jobs : int or None, default None
+        Threads; None for all cores. Draws are the same for any number.
+    random_state : int, RandomState or None
+        As everywhere in scikit-learn.
+    verbose : int, default 1
+        0 shows no progress.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_topics, n_features)
+        Probabilities of the words in the topics of the best draw, the one with the highest
+        log p(words, topics of tokens). Given the topics of tokens they are means, not draws.
+    doc_topic_prior_ : array of shape (n_topics,)
+        That of the same draw.
+    topic_word_prior_ : float
+        Posterior mean.
+    draws_ : sequence of DirichletDraw
+        The posterior sample, all chains; for :mod:`treestick.analysis.heldout`.
+    idata_ : xarray.DataTree
+        Priors and log likelihoods by chain and draw, in ArviZ's layout.
+    n_iter_ : int
+        Sweeps done.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treestick import LDA
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.multinomial(40, p, 20) for p in ([.5, .5, 0, 0], [0, 0, .5, .5])])
+    >>> model = LDA(n_topics=2, burn_in=30, n_draws=5, random_state=0, verbose=0).fit(X)
+    >>> sorted(sorted(model.top_words(k, 2).tolist()) for k in range(2))
+    [[0, 1], [2, 3]]
+    """
+
+    def __init__(
+        self,
+        n_topics: int = 20,
+        *,
+        doc_topic_prior: Any = (0.001, 10.0),
+        topic_word_prior: Any = (0.001, 1.0),
+        sampler: str = COLLAPSED,
+        n_draws: int = 20,
+        burn_in: int = 300,
+        thin: int = 10,
+        n_chains: int = 1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 1,
+    ) -> None:
+        self.n_topics = n_topics
+        self.doc_topic_prior = doc_topic_prior
+        self.topic_word_prior = topic_word_prior
+        self.sampler = sampler
+        self.n_draws = n_draws
+        self.burn_in = burn_in
+        self.thin = thin
+        self.n_chains = n_chains
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _read(self, X: Any) -> sparse.csr_array:
+        return read_counts(X, type(self).__name__)
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Draw topics from the posterior given ``X``.
+
+        An interrupt (Ctrl-C) ends the chains after their present sweep; the draws so far are kept.
+        Before the first draw there is nothing to keep, and the interrupt is raised.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features), or Corpus
+            Counts of words in documents.
+        y : ignored
+            Present by convention.
+
+        Returns
+        -------
+        self
+        """
+        table = X.counts if isinstance(X, Corpus) else X
+        counts = self._read(table)
+        validate_data(BaseEstimator(), table, skip_check_array=True)
+        if counts.nnz == 0:
+            raise InvalidValue("all documents are empty: there is nothing to infer topics from")
+        n_draws, burn_in, thin, n_chains, n_jobs, concentrations = self.check_parameters()
+        documents = make_documents(counts)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+        def make_chain(chain: int, run: Run) -> Iterator[TopicState]:
+            return run_gibbs(seed, chain, documents, concentrations, self.sampler, run, n_jobs)
+
+        store, n_sweeps = DrawStore(), burn_in + n_draws * thin
+        traces: list[list[Trace]] = [[] for _ in range(n_chains)]
+        n_done = [0] * n_chains
+        with Progress(n_chains, n_sweeps, quiet=not self.verbose, counted="topics") as progress:
+
+            def after_sweep(chain: int, state: TopicState) -> None:
+                alpha, beta = state.concentrations.alpha, state.concentrations.beta
+                found = log_joint(state.counts, alpha, beta)
+                n_done[chain] = state.sweep
+                if state.sweep > burn_in and (state.sweep - burn_in) % thin == 0:
+                    store.append(_to_record(chain, state, found))
+                    traces[chain].append(Trace(alpha, beta, found))
+                progress.update(chain, state.sweep, found, alpha.size)
+
+            with on_first_compile(lambda: progress.say(COMPILING)):
+                interrupted = run_chains(make_chain, n_chains, n_sweeps, self.n_jobs, after_sweep)
+        store.close()
+        if not any(traces):
+            raise KeyboardInterrupt
+        validate_data(self, table, skip_check_array=True)
+        if isinstance(X, Corpus):
+            self.feature_names_in_ = np.asarray(X.vocabulary, dtype=object)
+        self._traces = [trace for trace in traces if trace]
+        self.n_iter_ = max(n_done)
+        self.draws_ = TopicDraws(store)
+        every = [trace for chain in self._traces for trace in chain]
+        best = self.draws_[max(range(len(every)), key=lambda k: every[k].log_likelihood)]
+        self.components_ = best.topics
+        self.doc_topic_prior_ = best.doc_topic_prior
+        self.topic_word_prior_ = float(np.mean([trace.beta for trace in every]))
+        if interrupted:
+            kept = ", ".join(str(len(trace)) for trace in traces)
+            warnings.warn(
+                f"interrupted: fitted with the draws so far ({kept} of {n_draws} per chain)",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        found = disagreements({"log_likelihood": self._trace("log_likelihood")})
+        if found:
+            warnings.warn(
+                f"the chains disagree (R-hat of the log likelihood {found['log_likelihood']:.2f}; "
+                "1 is agreement): each has found topics of its own. Run longer, or look at each.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def check_parameters(self) -> Checked:
+        """Return the parameters as ``fit`` uses them, or raise if one of them cannot be."""
+        if self.sampler not in MODES:
+            raise InvalidValue(f"sampler={shown(self.sampler)} is not one of {MODES}")
+        return Checked(
+            check_whole_number("n_draws", self.n_draws, 1),
+            check_whole_number("burn_in", self.burn_in, 0),
+            check_whole_number("thin", self.thin, 1),
+            check_whole_number("n_chains", self.n_chains, 1, 2**31),
+            count_jobs(self.n_jobs),
+            self._concentrations(),
+        )
+
+    def _concentrations(self) -> Concentrations:
+        n_topics = check_whole_number("n_topics", self.n_topics, 1, 2**20)
+        name, value = "doc_topic_prior", self.doc_topic_prior
+        array = None if isinstance(value, tuple) else to_array(value)
+        if array is None or array.ndim == 0:
+            start, low, high = check_hyperparameter(name, value, most=MOST_PRIOR)
+            alpha = np.full(n_topics, start)
+        elif array.shape != (n_topics,):
+            raise InvalidValue(
+                f"{name} has shape {array.shape}; give a number, an interval, or an array with one "
+                f"for each of the {n_topics} topics"
+            )
+        else:
+            for k, x in enumerate(array.tolist()):
+                check_hyperparameter(f"{name}: topic {k}", x, most=MOST_PRIOR)
+            alpha, low, high = array, float(array.min()), float(array.min())
+        beta = check_hyperparameter("topic_word_prior", self.topic_word_prior, most=MOST_PRIOR)
+        for name, least in (("doc_topic_prior", low), ("topic_word_prior", beta.low)):
+            if least < LEAST_PRIOR:
+                raise InvalidValue(f"{name}: {least} is below {LEAST_PRIOR}, the least it can be")
+        return Concentrations(alpha, low, high, *beta)
+
+    def _new_counts(self, X: Any) -> sparse.csr_array:
+        check_is_fitted(self, "draws_")
+        if isinstance(X, Corpus):
+            names = getattr(self, "feature_names_in_", None)
+            if names is None:
+                raise InvalidValue(
+                    "a Corpus has words, but the topics were fitted to counts without names; "
+                    "give its counts"
+                )
+            return known_counts(X, names.tolist())
+        counts = self._read(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return counts
+
+    def transform(self, X: Any) -> Floats:
+        """Return the mean proportions of the topics of ``components_`` in documents.
+
+        They are averages over a Gibbs sampler with these topics, the same for the same row.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+
+        Returns
+        -------
+        array of shape (n_samples, n_topics)
+            Rows sum to one.
+        """
+        counts = self._new_counts(X)
+        draw = DirichletDraw(self.components_, self.doc_topic_prior_)
+        return draw.infer_proportions(make_key(0), counts)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Return the log posterior predictive probability of each document, over all draws.
+
+        Constants are included (the multinomial coefficient), so that it compares with other models
+        of counts. Probabilities are estimated, unbiasedly, by putting words in one by one (see
+        :mod:`treestick.tokens.inference`); their logarithms are too low on average, by some nats
+        for documents of a thousand words. :mod:`treestick.analysis.heldout` has perplexities.
+        """
+        counts = self._new_counts(X)
+        n_each = -(-FEWEST_PARTICLES // len(self.draws_))
+        found = np.stack(
+            [
+                draw.log_probabilities(make_key(0, number, particle), counts)
+                for number, draw in enumerate(self.draws_)
+                for particle in range(n_each)
+            ]
+        )
+        rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        constants = gammaln(np.asarray(counts.sum(axis=1)).ravel() + 1.0)
+        constants -= np.bincount(rows, gammaln(counts.data + 1.0), minlength=counts.shape[0])
+        return np.asarray(logsumexp(found, axis=0) - np.log(found.shape[0]) + constants)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return the mean of :meth:`score_samples` over the documents: nats per document."""
+        return float(np.mean(self.score_samples(X)))
+
+    def top_words(self, topic: int, n: int = 10) -> npt.NDArray[Any]:
+        """Return the ``n`` most probable words of a topic: their names, or else their columns."""
+        check_is_fitted(self, "draws_")
+        n_topics = self.components_.shape[0]
+        topic = check_whole_number("topic", topic, 0, n_topics - 1)
+        n = check_whole_number("n", n, 1)
+        found = np.argsort(-self.components_[topic], kind="stable")[:n]
+        names = getattr(self, "feature_names_in_", None)
+        return np.asarray(found if names is None else names[found])
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def _trace(self, name: str) -> Floats:
+        """Return what was traced by chain and draw, as many draws as the shortest chain has."""
+        shortest = min(len(trace) for trace in self._traces)
+        return np.array([[getattr(t, name) for t in trace[:shortest]] for trace in self._traces])
+
+    @property
+    def idata_(self) -> xarray.DataTree:
+        """Priors and log likelihoods of all draws in ArviZ's layout."""
+        import xarray
+
+        check_is_fitted(self, "draws_")
+        by_draw = ("chain", "draw")
+        return xarray.DataTree.from_dict(
+            {
+                "posterior": xarray.Dataset(
+                    {
+                        "doc_topic_prior": ((*by_draw, "topic"), self._trace("alpha")),
+                        "topic_word_prior": (by_draw, self._trace("beta")),
+                    }
+                ),
+                "sample_stats": xarray.Dataset({"lp": (by_draw, self._trace("log_likelihood"))}),
+            }
+        )
+
+
+class Checked(NamedTuple):
+    """Parameters that have been checked."""
+
+    n_draws: int
+    burn_in: int
+    thin: int
+    n_chains: int
+    n_jobs: int
+    concentrations: Concentrations
+
+
+class Trace(NamedTuple):
+    """What is kept in memory of a draw."""
+
+    alpha: Floats
+    beta: float
+    log_likelihood: float
+
+
+def _to_record(chain: int, state: TopicState, log_likelihood: float) -> DrawRecord:
+    nothing = np.empty(0, dtype=np.int64)
+    beta = state.concentrations.beta
+    return DrawRecord(
+        parent=nothing,
+        assignments=nothing,
+        theta=mean_topics(state),
+        scalars={"topic_word_prior": beta, "log_likelihood": log_likelihood},
+        vectors={"doc_topic_prior": state.concentrations.alpha},
+        chain=chain,
+        sweep=state.sweep,
+    )
+
+
+class TopicDraws(Sequence[DirichletDraw]):
+    """The posterior sample: a sequence that reads draws from disk when they are asked for.
+
+    ``chain[k]`` is the chain that draw k comes from.
+    """
+
+    def __init__(self, store: DrawStore) -> None:
+        self._store = store
+        counts = store.n_per_chain()
+        self.chain = np.repeat(np.arange(len(counts)), counts)
+
+    def __len__(self) -> int:
+        return int(self.chain.size)
+
+    @overload
+    def __getitem__(self, position: int) -> DirichletDraw: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[DirichletDraw]: ...
+    def __getitem__(self, position: int | slice) -> DirichletDraw | list[DirichletDraw]:
+        if isinstance(position, slice):
+            return [self[k] for k in range(*position.indices(len(self)))]
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"there is no draw {position}: there are {len(self)} draws")
+        record = self._store.read(position % len(self))
+        return DirichletDraw(
+            record.theta / record.theta.sum(axis=1, keepdims=True),  # stored as float32
+            record.vectors["doc_topic_prior"],
+            record.scalars["topic_word_prior"],
+            record.scalars["log_likelihood"],
+        )
