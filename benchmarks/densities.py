@@ -79,7 +79,9 @@ def average(by_draw: Floats) -> float:
 def held_out(state: Any, data: Any, n: int) -> Floats:
     """Return the log density of ``n`` data under one draw: a state of a chain, or a mixture."""
     out = np.empty(n)
-    made = make_components(make_key(0), state.model, state.table, state.theta, state.sticks)
+    made = make_components(
+        make_key(0), state.model, state.table, state.theta, state.statistics, state.sticks
+    )
     log_densities(state.model, data, made, 0, out)
     return out
 
@@ -454,7 +456,9 @@ def cifar(options: argparse.Namespace) -> None:
         single = held_out(state, test, 5000)
         taken = time.process_time() - start
         table, n_nodes = state.table, state.n_nodes
-        made = make_components(make_key(0), state.model, state.table, state.theta, state.sticks)
+        made = make_components(
+            make_key(0), state.model, state.table, state.theta, state.statistics, state.sticks
+        )
         show(
             f"{spent:.1f}",
             number,

@@ -89,7 +89,7 @@ def draw_moons(path: Path, X: Any, fitted: dict[str, Any]) -> None:
         for rank, node in enumerate(order):
             if tree.n_here[node] == 0:
                 continue
-            colour = f"C{rank}" if rank < 10 else "0.7"
+            colour = plt.colormaps["tab20"](rank % 20)
             here = X[tree.assignments == node]
             axis.scatter(here[:, 0], here[:, 1], s=9, color=colour, linewidths=0)
         if "HDP" in name:
@@ -98,11 +98,12 @@ def draw_moons(path: Path, X: Any, fitted: dict[str, Any]) -> None:
                 for k in np.flatnonzero(weight[node, :-1] > 0.03):
                     size = 4.0 * np.sqrt(model.atoms_["variance"][k])
                     axis.add_patch(
-                        Ellipse(model.atoms_["mean"][k], *size, fill=False, color=f"C{rank}",
-                                lw=0.6 + 2.0 * weight[node, k])
+                        Ellipse(model.atoms_["mean"][k], *size, fill=False, lw=1.0,
+                                color=plt.colormaps["tab20"](rank % 20))
                     )  # fmt: skip
         occupied = int(np.sum(tree.n_here > 0))
-        axis.set_title(f"{name.split(',')[0]}: data at {occupied} nodes", fontsize=11)
+        where = "one node" if occupied == 1 else f"{occupied} nodes"
+        axis.set_title(f"{name.split(',')[0]}: data at {where}", fontsize=11)
         axis.set_aspect("equal")
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()

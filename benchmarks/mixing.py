@@ -164,7 +164,7 @@ def log_marginal(state: State) -> float:
 def held_out(state: State, test: Bits) -> float:
     """Return the mean log predictive density of new data under this one draw."""
     made = components.make_components(
-        make_key(0), state.model, state.table, state.theta, state.sticks
+        make_key(0), state.model, state.table, state.theta, state.statistics, state.sticks
     )
     out = np.empty(N_TEST)
     components.log_densities(state.model, test, made, 0, out)

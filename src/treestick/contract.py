@@ -55,6 +55,8 @@ class NodeModel(NamedTuple):
     update_parameters: Callable[..., Any]
     update_hyperparameters: Callable[..., Any]
     simulate: Callable[..., Any]
+    prepare_leaf: Callable[..., Any]
+    draw_leaf: Callable[..., Any]
     has_atoms: bool = False
     """Whether nodes hold measures over atoms, which the state has beside them: then its data are
     :class:`treestick.diffusions.hdp.Observed`, and the functions get ``Drawn``."""
@@ -287,3 +289,23 @@ def update_hyperparameters(key: Any, model: Any, table: Any, statistics: Any, th
 @_stands_for_the_models
 def simulate(stream: Any, model: Any, theta: Any, data: Any, n: int) -> None:
     """Write a draw from the likelihood at ``theta`` into datum ``n`` of ``data``."""
+
+
+@_stands_for_the_models
+def prepare_leaf(
+    model: Any, above: Any, n_here: float, statistics: Any, theta: Any, prepared: Any
+) -> None:
+    """Write what :func:`log_likelihood` needs of a node without children, for prediction.
+
+    The likelihood is then that of one new datum with the node's parameters integrated out, given
+    its parent's and its data. ``theta``, which is a draw of them, serves where that has no closed
+    form: on average over draws it is the same, but there is noise in each, and the more the fewer
+    data the node has.
+    """
+
+
+@_stands_for_the_models
+def draw_leaf(
+    stream: Any, model: Any, above: Any, n_here: float, statistics: Any, theta: Any
+) -> None:
+    """Overwrite ``theta`` so that one datum of :func:`simulate` has the law of the above."""

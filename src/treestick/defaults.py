@@ -60,3 +60,18 @@ def n_parts(model: Any) -> int:
 def adapt(model: Any, acceptance: float) -> Any:
     """Return the model as it is: there is no step size."""
     return model
+
+
+@compiled
+def prepare_leaf(
+    model: Any, above: Floats, n_here: float, statistics: Floats, theta: Floats, prepared: Floats
+) -> None:
+    """Take the parameters as they were drawn."""
+    contract.prepare(model, theta, prepared)
+
+
+@compiled
+def draw_leaf(
+    stream: Any, model: Any, above: Floats, n_here: float, statistics: Floats, theta: Floats
+) -> None:
+    """Leave the parameters as they were drawn."""

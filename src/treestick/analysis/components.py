@@ -11,6 +11,10 @@ and its likelihood is the model's, m diffusions below theta[e], integrated over 
 model has closed forms for a few levels only, the nodes on the way to deeper ones get parameters
 that are drawn, once for all data, from a key of their own.
 
+Parameters of a node without children are integrated out too, given its parent's and its data, where
+the model has a closed form or a quadrature (:func:`treestick.contract.prepare_leaf`): most nodes of
+a tree have no children and few data, and a draw of their parameters is far from their mean.
+
 Rule 1. No mass is dropped: levels end where less than ``NEGLIGIBLE`` of all mass lies below, at the
 latest after ``MOST_LEVELS``, and all mass below goes to the last level. (The latter matters where
 alpha hardly decays, and moves the mass of nodes more than a hundred levels down.) Where parameters
@@ -49,11 +53,12 @@ class Components(NamedTuple):
 
 @compiled
 def make_components(
-    key: Key, model: Any, table: NodeTable, theta: Floats, sticks: Sticks
+    key: Key, model: Any, table: NodeTable, theta: Floats, statistics: Floats, sticks: Sticks
 ) -> Components:
     """Return the mixture of the nodes of ``table`` and the unseen subtrees below them.
 
-    ``key`` is for the models without closed forms for every level.
+    ``statistics`` are those of the data at each node; only those of nodes without children are
+    read. ``key`` is for the models without closed forms for every level.
     """
     n_nodes = table.size[0]
     n_exact = contract.n_exact_levels(model)
@@ -84,7 +89,13 @@ def make_components(
     for node in range(n_nodes):
         components.log_weight[node] = math.log(mass[node])
         components.node[node] = node
-        contract.prepare(model, theta[node], components.prepared[node])
+        if table.n_below[node] > 0:
+            contract.prepare(model, theta[node], components.prepared[node])
+        else:
+            contract.prepare_leaf(
+                model, _above(table, theta, node), float(table.n_here[node]), statistics[node],
+                theta[node], components.prepared[node],
+            )  # fmt: skip
     position = n_nodes
     stream = open_stream(key)
     above, drawn = np.empty(theta.shape[1]), np.empty(theta.shape[1])
@@ -106,6 +117,12 @@ def make_components(
             )
             position += 1
     return components
+
+
+@compiled
+def _above(table: NodeTable, theta: Floats, node: int) -> Floats:
+    """Return the parameters of a node's parent, empty for the root."""
+    return theta[0, :0] if node == 0 else theta[table.parent[node]]
 
 
 @compiled
@@ -177,6 +194,7 @@ def draw_predictive(
     model: Any,
     table: NodeTable,
     theta: Floats,
+    statistics: Floats,
     sticks: Sticks,
     data: Any,
     n: int,
@@ -193,6 +211,11 @@ def draw_predictive(
         alpha = alpha_at(sticks, table.depth[node])
         n_here, n_below = table.n_here[node], table.n_below[node]
         if uniform(stream) * (n_here + n_below + 1.0 + alpha) < n_here + 1.0:
+            if n_below == 0:
+                contract.draw_leaf(
+                    stream, model, _above(table, theta, node), float(n_here), statistics[node],
+                    parameters,
+                )  # fmt: skip
             break
         dart = uniform(stream) * (n_below + sticks.gamma)
         child = table.first_child[node]

@@ -182,6 +182,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
                             parent=nothing,
                             assignments=nothing,
                             theta=np.empty((0, 0)),
+                            leaf_statistics=np.empty((0, 0)),
                             scalars=record.scalars | {"seconds": time.perf_counter() - began},
                             vectors={k: v for k, v in record.vectors.items() if v.ndim == 1},
                         )
@@ -351,10 +352,10 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
         Every draw is a mixture over its nodes, weighed by the urn, and over the unseen subtrees
         below them, whose parameters are integrated out (what lies more than a hundred levels below
-        a node counts as the hundredth). Where that has no closed form, parameters of unseen nodes
-        are drawn, the same for all rows, on four levels at most: what lies deeper counts as the
-        last of them. Constants are included, so densities of different models of the same data
-        compare.
+        a node counts as the hundredth), as are those of nodes without children. Where that has no
+        closed form, parameters of unseen nodes are drawn, the same for all rows, on four levels at
+        most: what lies deeper counts as the last of them. Constants are included, so densities of
+        different models of the same data compare.
         """
         data, n_rows = self._new_data(X)
         total, out = np.full(n_rows, -np.inf), np.empty(n_rows)
@@ -391,11 +392,13 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         data = self._make_room(self._units, n_samples, rng)
         for position in np.unique(chosen):
             mixture = self.draws_.mixture(int(position))
-            table, theta, model, sticks, _ = mixture
+            table, theta, statistics, model, sticks, _ = mixture
             rows = np.flatnonzero(chosen == position)
             for n in rows:
                 with deferred_interrupts():
-                    components.draw_predictive(key, model, table, theta, sticks, data, int(n))
+                    components.draw_predictive(
+                        key, model, table, theta, statistics, sticks, data, int(n)
+                    )
             self._complete(key, mixture, data, rows)
         return self._decode(self._units, data)
 
@@ -417,10 +420,10 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         ``position`` is that of the draw; what has to be drawn for its mixture is a function of it.
         """
         starts = range(0, n_rows, ROWS_AT_ONCE)
-        table, theta, model, sticks, _ = mixture
+        table, theta, statistics, model, sticks, _ = mixture
         with deferred_interrupts():
             key = make_key(0, chain=position)
-            made = components.make_components(key, model, table, theta, sticks)
+            made = components.make_components(key, model, table, theta, statistics, sticks)
             if len(starts) == 1:
                 work(made, 0)
                 return

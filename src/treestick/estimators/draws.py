@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treestick._jit import deferred_interrupts
 from treestick.chain import Swept
 from treestick.inputs import InvalidType
-from treestick.moves.state import Floats, Sticks
+from treestick.moves.state import Floats, Integers, Sticks
 from treestick.prior.urn import urn_mass
 from treestick.store import DrawRecord, DrawStore
 from treestick.tree import Tree
@@ -26,6 +26,8 @@ class Mixture(NamedTuple):
 
     table: NodeTable
     theta: Floats
+    statistics: Floats
+    """Of the data at nodes without children; 0 elsewhere."""
     model: Any
     sticks: Sticks
     atoms: Floats
@@ -36,6 +38,11 @@ def inferred(model: Any) -> list[str]:
     """Return the names of a model's hyperparameters: the fields that have bounds."""
     fields = model._fields
     return [name for name in fields if f"{name}_low" in fields]
+
+
+def leaves_of(parent: Integers) -> Integers:
+    """Return the nodes without children."""
+    return np.setdiff1d(np.arange(parent.size), parent)
 
 
 def to_record(chain: int, swept: Swept) -> DrawRecord:
@@ -72,6 +79,7 @@ def to_record(chain: int, swept: Swept) -> DrawRecord:
         },
         chain=chain,
         sweep=swept.sweep,
+        leaf_statistics=state.statistics[leaves_of(state.table.parent[:n_nodes])],
     )
 
 
@@ -89,9 +97,12 @@ def to_mixture(record: DrawRecord, model: Any, sticks: Sticks) -> Mixture:
     changed = {name: found[name] for name in inferred(model)}
     if "n_atoms" in model._fields:
         changed["n_atoms"] = atoms.shape[0]
+    statistics = np.zeros((record.parent.size, record.leaf_statistics.shape[1]))
+    statistics[leaves_of(record.parent)] = record.leaf_statistics
     return Mixture(
         table,
         record.theta,
+        statistics,
         model._replace(**changed),
         sticks._replace(**{name: found[name] for name in ("alpha0", "decay", "gamma")}),
         atoms,

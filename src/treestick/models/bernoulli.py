@@ -29,7 +29,15 @@ import numpy.typing as npt
 from treestick._jit import compiled
 from treestick.contract import EVERY_LEVEL, NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
-from treestick.diffusions.logistic import draw_given_bit, logistic, softplus
+from treestick.diffusions.logistic import (
+    Logit,
+    draw_given_bit,
+    find_mode,
+    first_guess,
+    logistic,
+    softplus,
+    value_and_slope,
+)
 from treestick.diffusions.logits import estimate, fit_group, log_evidence, log_transition
 from treestick.random import (
     Key,
@@ -68,6 +76,8 @@ _HEIGHTS /= math.sqrt(2.0 * math.pi)
 _LOGISTIC_POINTS = np.arange(-60.0, 60.1, 0.5)
 _LOGISTIC_WEIGHTS = 0.5 * 0.25 / np.cosh(0.5 * _LOGISTIC_POINTS) ** 2
 TINY = 1e-300
+_NOTHING_LEFT = 30.0
+"""A density so much lower (in nats) than at its mode does not count."""
 
 
 class Bernoulli(NamedTuple):
@@ -594,6 +604,75 @@ def simulate(stream: Stream, model: Bernoulli, theta: Floats, data: Bits, n: int
             data.packed[n, d // 8] |= np.uint8(1 << (d % 8))
 
 
+# -- leaves, for prediction ------------------------------------------------------------------------
+
+
+@compiled
+def _expected_bit(
+    model: Bernoulli, above: Floats, n_here: float, statistics: Floats, d: int
+) -> tuple[float, float]:
+    """Return the probabilities that the next bit of a leaf is 1, and 0, given those it has.
+
+    By the trapezoid rule over the logit, from its mode outwards until nothing is left. Steps are
+    half of the standard deviation at the mode, where the law is narrowest, and at most 1, the scale
+    of the logistic.
+    """
+    if above.size == 0:
+        logit = Logit(model.root_mean[d], 1.0 / model.root_variance[d], statistics[d], n_here)
+    else:
+        logit = Logit(above[d], 1.0 / model.diffusion[d], statistics[d], n_here)
+    mode, curvature, _ = find_mode(logit, first_guess(logit), 0.1)
+    top, _ = value_and_slope(logit, mode)
+    step = min(0.5 / math.sqrt(curvature), 1.0)
+    one, zero = 0.0, 0.0
+    for side in range(2):
+        k = side  # the mode itself is counted once
+        while True:
+            t = mode + (k if side == 0 else -k) * step
+            value, _ = value_and_slope(logit, t)
+            if value < top - _NOTHING_LEFT:
+                break
+            weight = math.exp(value - top)
+            one += weight * logistic(t)
+            zero += weight * logistic(-t)
+            k += 1
+    return max(one / (one + zero), TINY), max(zero / (one + zero), TINY)
+
+
+@compiled
+def prepare_leaf(
+    model: Bernoulli,
+    above: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+    prepared: Floats,
+) -> None:
+    """Tabulate the logits of the expected bits, which are independent given the parent's logits."""
+    weights = np.empty(theta.size)
+    none = 0.0
+    for d in range(theta.size):
+        one, zero = _expected_bit(model, above, n_here, statistics, d)
+        weights[d] = math.log(one / zero)
+        none += math.log(zero)
+    _tabulate(weights, none, prepared)
+
+
+@compiled
+def draw_leaf(
+    stream: Stream,
+    model: Bernoulli,
+    above: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+) -> None:
+    """Write the logits of the expected bits: one datum drawn with them has its law."""
+    for d in range(theta.size):
+        one, zero = _expected_bit(model, above, n_here, statistics, d)
+        theta[d] = math.log(one / zero)
+
+
 register(
     NodeModel(
         "bernoulli",
@@ -620,5 +699,7 @@ register(
         update_parameters,
         update_hyperparameters,
         simulate,
+        prepare_leaf,
+        draw_leaf,
     )
 )

@@ -516,6 +516,57 @@ def simulate(stream: Stream, model: Gaussian, theta: Floats, data: Reals, n: int
         data.values[n, d] = theta[d] + math.sqrt(model.noise[d]) * normal(stream)
 
 
+# -- leaves, for prediction ------------------------------------------------------------------------
+
+
+@compiled
+def _mean_of_leaf(
+    model: Gaussian, above: Floats, n_here: float, statistics: Floats, d: int
+) -> tuple[float, float]:
+    """Return mean and variance of a leaf's mean, given its parent's and its data."""
+    if above.size == 0:
+        centre, precision = 0.0, 1.0 / model.root_variance[d]
+    else:
+        centre, precision = model.persistence * above[d], 1.0 / model.diffusion[d]
+    total = precision + n_here / model.noise[d]
+    return (precision * centre + statistics[d] / model.noise[d]) / total, 1.0 / total
+
+
+@compiled
+def prepare_leaf(
+    model: Gaussian,
+    above: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+    prepared: Floats,
+) -> None:
+    """Write the density N(mean, noise + variance of the mean)."""
+    constant = -model.log_scale
+    for d in range(theta.size):
+        mean, variance = _mean_of_leaf(model, above, n_here, statistics, d)
+        variance += model.noise[d]
+        constant -= 0.5 * math.log(2.0 * math.pi * variance)
+        prepared[1 + d] = mean
+        prepared[1 + theta.size + d] = 1.0 / variance
+    prepared[0] = constant
+
+
+@compiled
+def draw_leaf(
+    stream: Stream,
+    model: Gaussian,
+    above: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+) -> None:
+    """Draw the means."""
+    for d in range(theta.size):
+        mean, variance = _mean_of_leaf(model, above, n_here, statistics, d)
+        theta[d] = mean + math.sqrt(variance) * normal(stream)
+
+
 register(
     NodeModel(
         "gaussian",
@@ -542,5 +593,7 @@ register(
         update_parameters,
         update_hyperparameters,
         simulate,
+        prepare_leaf,
+        draw_leaf,
     )
 )

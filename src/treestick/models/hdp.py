@@ -303,6 +303,40 @@ def update_hyperparameters(
     return _update(key_of_part(key, MOVING), model, table, statistics, theta, True)
 
 
+# -- leaves, for prediction ------------------------------------------------------------------------
+
+
+@compiled
+def prepare_leaf(
+    model: Measures,
+    above: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+    prepared: Floats,
+) -> None:
+    """Write the mean of the probabilities: a datum is one draw from them."""
+    mean = np.empty(theta.size)
+    draw_leaf(np.empty(0, dtype=np.uint64), model, above, n_here, statistics, mean)
+    prepare(model, mean, prepared)
+
+
+@compiled
+def draw_leaf(
+    stream: Stream,
+    model: Measures,
+    above: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+) -> None:
+    """Write the logarithms of the mean; nothing is drawn."""
+    base, total = _base(model), model.concentration + n_here
+    for w in range(theta.size):
+        a = dirichlet.shape_at(model.concentration, model.persistence, base, above, w)
+        theta[w] = math.log((a + statistics[w]) / total)
+
+
 register(
     NodeModel(
         "hdp",
@@ -329,6 +363,8 @@ register(
         update_parameters,
         update_hyperparameters,
         simulate,
+        prepare_leaf,
+        draw_leaf,
         has_atoms=True,
     )
 )

@@ -362,6 +362,48 @@ def update_hyperparameters(
     return _replace(model, concentration, persistence)
 
 
+# -- leaves, for prediction ------------------------------------------------------------------------
+
+
+@compiled
+def _shapes_of_leaf(model: Multinomial, above: Floats, statistics: Floats) -> Floats:
+    shapes = np.empty(model.n_outcomes)
+    dirichlet.write_shapes(model.concentration, model.persistence, _base(model), above, shapes)
+    for w in range(shapes.size):
+        shapes[w] += statistics[w]
+    return shapes
+
+
+@compiled
+def prepare_leaf(
+    model: Multinomial,
+    above: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+    prepared: Floats,
+) -> None:
+    """Write the Dirichlet-multinomial law with the shapes of the leaf's probabilities."""
+    shapes = _shapes_of_leaf(model, above, statistics)
+    prepared[0] = 0.0
+    for w in range(shapes.size):
+        prepared[0] += shapes[w]
+        prepared[1 + w] = math.log(shapes[w])
+
+
+@compiled
+def draw_leaf(
+    stream: Stream,
+    model: Multinomial,
+    above: Floats,
+    n_here: float,
+    statistics: Floats,
+    theta: Floats,
+) -> None:
+    """Draw the probabilities."""
+    dirichlet.draw(stream, _shapes_of_leaf(model, above, statistics), theta)
+
+
 register(
     NodeModel(
         "multinomial",
@@ -388,5 +430,7 @@ register(
         update_parameters,
         update_hyperparameters,
         simulate,
+        prepare_leaf,
+        draw_leaf,
     )
 )

@@ -73,6 +73,8 @@ class DrawRecord(NamedTuple):
     """Hyperparameters with a value for each dimension, and tables that nodes share."""
     chain: int
     sweep: int
+    leaf_statistics: Floats = np.empty((0, 0))
+    """Sufficient statistics of the data at each node without children, in the order of nodes."""
 
 
 class DrawStore:
@@ -167,6 +169,7 @@ class DrawStore:
             vectors=fields["vectors"],
             chain=chain,
             sweep=sweep,
+            leaf_statistics=fields["leaf_statistics"][""].astype(np.float64),
         )
 
     def n_per_chain(self) -> list[int]:
@@ -280,6 +283,7 @@ def _arrays(record: DrawRecord) -> Iterator[tuple[str, str, npt.NDArray[Any]]]:
     yield "parent", "", _smallest(record.parent)
     yield "assignments", "", _smallest(record.assignments)
     yield "theta", "", _single(record.theta)
+    yield "leaf_statistics", "", _whole_or_single(record.leaf_statistics)
     for name, value in record.scalars.items():
         yield "scalars", name, np.asarray(value, dtype=np.float64)
     for name, vector in record.vectors.items():
@@ -297,6 +301,11 @@ def _single(values: Floats) -> npt.NDArray[Any]:
         rounded = values.astype(np.float32)
     lost = (np.isinf(rounded) != np.isinf(values)) | ((rounded == 0.0) != (values == 0.0))
     return values if lost.any() else rounded
+
+
+def _whole_or_single(values: Floats) -> npt.NDArray[Any]:
+    whole = values.astype(np.int64) if np.abs(values).max(initial=0.0) < 2.0**53 else None
+    return _single(values) if whole is None or (whole != values).any() else _smallest(whole)
 
 
 def _packed(field: str, name: str, array: npt.NDArray[Any]) -> Row:
