@@ -108,8 +108,6 @@ class Purpose(enum.IntEnum):
     """The concentrations of documents and of topics."""
     PSEUDO_DOCUMENT = 45
     """The topic proportions of one pseudo-document, or what they hang on."""
-    HALVES = 46
-    """Which tokens of one document are held out."""
 
 
 class Key(NamedTuple):

@@ -38,6 +38,8 @@ Integers = npt.NDArray[np.int64]
 
 AT_ONCE = 512
 """Pseudo-documents whose words are mixed at a time: with 50,000 words, 100 MB."""
+DRAWN_AT_ONCE = 4096
+"""Pseudo-documents whose proportions are drawn at a time: part of what a seed means."""
 FEWEST_BATCHES = 20
 """Parts that the jackknife leaves out one by one."""
 
@@ -96,16 +98,18 @@ def empirical_likelihood(
     log_squares = np.full(counts.shape[0], -np.inf)
     for number, draw in enumerate(draws):
         topics = draw.topics[:, words].astype(np.float32)
-        proportions = draw.draw_proportions(make_key(seed, number), per_draw * n_each)
-        for batch in range(per_draw):
-            sums = log_sums[number * per_draw + batch]
-            for start in range(batch * n_each, (batch + 1) * n_each, AT_ONCE):
-                rows = slice(start, min(start + AT_ONCE, (batch + 1) * n_each))
-                mixed = proportions[rows].astype(np.float32) @ topics
-                with np.errstate(divide="ignore"):
-                    logs = np.log(mixed, out=mixed).T.copy()
-                with deferred_interrupts():
-                    _add_up(first, within, numbers, logs, sums, log_squares)
+        chunk = 0
+        for sums in log_sums[number * per_draw : (number + 1) * per_draw]:
+            for start in range(0, n_each, DRAWN_AT_ONCE):
+                n = min(DRAWN_AT_ONCE, n_each - start)
+                proportions = draw.draw_proportions(make_key(seed, number, chunk), n)
+                chunk += 1
+                for some in range(0, n, AT_ONCE):
+                    mixed = proportions[some : some + AT_ONCE].astype(np.float32) @ topics
+                    with np.errstate(divide="ignore"):
+                        logs = np.log(mixed, out=mixed).T.copy()
+                    with deferred_interrupts():
+                        _add_up(first, within, numbers, logs, sums, log_squares)
     n_used = n_batches * n_each
     found = np.logaddexp.reduce(log_sums, axis=0)
     log_p = found - np.log(n_used)
