@@ -79,11 +79,10 @@ class HdpOracle(Oracle):
     def __init__(self, persistence: tuple[float, float] = (0.3, 0.9), counts: bool = False) -> None:
         super().__init__(2)
         self.persistence, self.counts = persistence, counts
-        self.base: Any = (
-            SymmetricDirichlet(0.8, 2)
-            if counts
-            else NormalGamma(np.array([0.3, -0.2]), 0.4, 2.5, np.array([0.8, 0.5]), 0.0)
-        )
+        strength, rate = np.array([0.4, 0.7]), np.array([0.8, 0.5])
+        self.base: Any = NormalGamma(np.array([0.3, -0.2]), strength, 2.5, rate, 0.0)
+        if counts:
+            self.base = SymmetricDirichlet(0.8, 2)
 
     def draw_model(self, rng: Rng) -> Measures:
         return Measures(

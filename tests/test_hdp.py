@@ -51,7 +51,7 @@ ORACLES: dict[str, Oracle] = {
     "one": HdpOracle(persistence=(1.0, 1.0)),
     "counts": HdpOracle(counts=True),
 }
-GAUSSIAN = NormalGamma(np.array([0.3, -1.0]), 0.4, 1.5, np.array([0.7, 2.0]), 0.3)
+GAUSSIAN = NormalGamma(np.array([0.3, -1.0]), np.array([0.4, 1.3]), 1.5, np.array([0.7, 2.0]), 0.3)
 DIRICHLET = SymmetricDirichlet(0.7, 4)
 
 
@@ -109,7 +109,7 @@ def test_densities_are_scipys(base: Any) -> None:
             scales = 1.0 / np.sqrt(phi[2:4])
             expected = np.sum(stats.norm.logpdf(values[n], phi[:2], scales)) - base.log_scale
             prior = np.sum(stats.gamma.logpdf(phi[2:4], base.shape, scale=1.0 / base.rate))
-            spread = scales / math.sqrt(base.strength)
+            spread = scales / np.sqrt(base.strength)
             prior += np.sum(stats.norm.logpdf(phi[:2], base.centre, spread))
         else:
             row = np.zeros(4)

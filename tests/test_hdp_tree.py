@@ -73,6 +73,16 @@ def test_units_change_nothing_but_the_density() -> None:
     np.testing.assert_allclose(other.atoms_["mean"], model.atoms_["mean"] * [4.0, 0.5], rtol=1e-6)
 
 
+def test_means_spread_as_the_data_whatever_their_variance() -> None:
+    """One variance for two features on different scales: strengths follow, feature by feature."""
+    X = reals() * [1.0, 1000.0]
+    base = make(base_variance=1.0)._make_model(X)[1].base
+    spread = base.rate / base.shape / base.strength
+    assert spread == pytest.approx(1.0)
+    model = make(base_variance=[1.0, 1e6], base_strength=0.1).fit(X)
+    assert np.isfinite(model.score(X))
+
+
 def test_density_integrates_to_one_and_rows_are_drawn_by_it() -> None:
     X = reals(30, 1)
     model = make(n_draws=10, burn_in=30).fit(X)
@@ -132,12 +142,12 @@ def test_the_papers_schedule() -> None:
 
 WRONG = {
     "component": "poisson",
-    "persistence": 0.0,
+    "persistence": 1e-9,
     "concentration": -1.0,
-    "base_shape": 0.0,
+    "base_shape": 0.05,
     "base_variance": [1.0, -1.0],
     "base_strength": float("inf"),
-    "base_mean": "middle",
+    "base_mean": 1e300,
     "base_concentration": 0.0,
 }
 
@@ -147,6 +157,12 @@ def test_wrong_parameters(name: str) -> None:
     kind = "multinomial" if name == "base_concentration" else "gaussian"
     model = HDPTree(**QUICK | {"component": kind, name: WRONG[name]})
     check_refused(model, counts(), name)
+
+
+def test_a_component_that_was_changed_after_the_fit() -> None:
+    model = make().fit(reals()).set_params(component="multinomial")
+    with pytest.raises(ValueError, match="component"):
+        model.predict(counts())
 
 
 def test_wrong_data() -> None:

@@ -53,7 +53,9 @@ def test_reals(has_parent: bool) -> None:
 
 @pytest.mark.parametrize("above", [-4.0, 0.3, 6.0, None])
 @pytest.mark.parametrize("diffusion", [0.01, 1.0, 4.0, 400.0])
-@pytest.mark.parametrize(("ones", "n"), [(0, 1), (1, 1), (3, 3), (2, 40), (400, 1000)])
+@pytest.mark.parametrize(
+    ("ones", "n"), [(0, 1), (1, 1), (3, 3), (2, 40), (400, 1000), (1000, 1000)]
+)
 def test_bits(above: float | None, diffusion: float, ones: int, n: int) -> None:
     model = Bernoulli(diffusion * ONE, ONE, ONE, 0.5 * ONE, 2.0 * ONE, 0.1)
     mean, variance = (0.5, 2.0) if above is None else (above, diffusion)
@@ -73,6 +75,8 @@ def test_bits(above: float | None, diffusion: float, ones: int, n: int) -> None:
     zero = math.exp(contract.log_likelihood(model, data, 1, prepared))
     assert one + zero == pytest.approx(1.0, abs=1e-12)
     assert one == pytest.approx(expected, rel=1e-6)
+    rare = integrate.trapezoid(weights * special.expit(-grid)) / integrate.trapezoid(weights)
+    assert zero == pytest.approx(rare, rel=1e-6)
     theta = np.empty(1)
     contract.draw_leaf(open_stream(make_key(1)), model, parent, float(n), ones * ONE, theta)
     assert special.expit(theta[0]) == pytest.approx(one, rel=1e-9)

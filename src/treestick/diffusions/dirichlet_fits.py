@@ -58,6 +58,7 @@ N_ROUNDS = 3
 """How often estimates and counts take turns."""
 MOST_STEPS = 50
 """Of Newton's method, which takes some six."""
+_NEXT_TO_NOTHING = 1e-200
 
 
 @compiled
@@ -178,7 +179,11 @@ def _write_modes(
     for k in range(theta.shape[0]):
         write_shapes(concentration, persistence, base, above_of(group, theta, k), shapes)
         for w in range(shapes.size):
-            theta[k, w] = math.log(shapes[w] + counts[k, w]) - log_rates[k, w]
+            total = shapes[w] + counts[k, w]
+            # What comes from next to nothing is dead, not alive with next to no probability.
+            theta[k, w] = LEAST
+            if base.rest == NULL or total > _NEXT_TO_NOTHING:
+                theta[k, w] = math.log(total) - log_rates[k, w]
         normalise(theta[k])
 
 

@@ -297,22 +297,27 @@ def settle(
     new = np.empty(n_moved, dtype=np.int64)  # the stick on which a new atom comes from H
     n_sticks, n_new = 0, 0
     stick_of = np.full(places.size, NULL)
+    head, after = np.full(n_nodes, NULL), np.empty(room, dtype=np.int64)  # sticks of each node
     for n in range(places.size):
         if places[n] < n_before:
             continue
         node, j = assignments[n], places[n] - n_before
         below = NULL
         while True:
-            s = 0
-            while s < n_sticks and (row[s] != node or ordinal[s] != j):
-                s += 1
+            s = head[node]
+            while s != NULL and ordinal[s] != j:
+                s = after[s]
+            is_known = s != NULL
+            if not is_known:
+                s = n_sticks
             if below == NULL:
                 stick_of[n] = s
             else:
                 link[below] = s
-            if s < n_sticks:
+            if is_known:
                 break
             row[s], ordinal[s] = node, j
+            after[s], head[node] = head[node], s
             n_sticks += 1
             parent = table.parent[node]
             up = NULL

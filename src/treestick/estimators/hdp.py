@@ -26,6 +26,10 @@ from treestick.random import Key, Purpose, key_for, open_stream
 COMPONENTS = ("gaussian", "multinomial")
 MOST_CONCENTRATION = 1e4
 """About so many sticks are broken to find one atom; beyond, sweeps take minutes."""
+LEAST = 1e-6
+"""Of concentration and persistence: less is nothing but for rounding."""
+LEAST_SHAPE = 0.1
+"""With less, H has precisions of 0 in floats."""
 VARIANCE = 0.05
 """Of a component by default, in units of each feature's variance."""
 
@@ -85,10 +89,9 @@ class HDPTree(TreeEstimator):
         How much of a child's measure comes from its parent; the rest are new atoms. With 1, all
         atoms are the root's, and down the tree fewer and fewer are left.
     base_shape, base_variance, base_strength, base_mean
-        H of Gaussian components. ``base_variance`` and ``base_mean`` may be arrays with a number
-        for each feature. None for ``base_variance`` is 0.05 times each feature's variance, for
-        ``base_mean`` each feature's mean, and for ``base_strength`` the number with which the means
-        spread as much as the data.
+        H of Gaussian components. The last three may be arrays with a number for each feature. None
+        for ``base_variance`` is 0.05 times each feature's variance, for ``base_mean`` each
+        feature's mean, and for ``base_strength`` the number with which means spread as the data.
     base_concentration : float, default 0.5
         H of multinomial components.
     n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, random_state, verbose
@@ -128,7 +131,7 @@ class HDPTree(TreeEstimator):
         persistence: Any = 0.9,
         base_shape: float = 2.0,
         base_variance: Any = None,
-        base_strength: float | None = None,
+        base_strength: Any = None,
         base_mean: Any = None,
         base_concentration: float = 0.5,
         n_draws: int = 500,
@@ -181,6 +184,9 @@ class HDPTree(TreeEstimator):
             "concentration", self.concentration, most=MOST_CONCENTRATION
         )
         persistence = check_hyperparameter("persistence", self.persistence, most=1.0)
+        for name, (_, low, _) in (("concentration", concentration), ("persistence", persistence)):
+            if low < LEAST:
+                raise InvalidValue(f"{name}={shown(getattr(self, name))} is below {LEAST:g}")
         if self.component == "multinomial":
             form: Any = counts.units_of(values)
             shape = check_positive("base_concentration", self.base_concentration, 1e6)
@@ -193,25 +199,28 @@ class HDPTree(TreeEstimator):
         n_features = values.shape[1]
         mean, scale, _ = location_and_scale(values)
         units = VectorUnits(mean, scale)
-        variance = np.full(n_features, VARIANCE)
+        variance, centre = np.full(n_features, VARIANCE), np.zeros(n_features)
         if self.base_variance is not None:
-            given = check_vector("base_variance", self.base_variance, n_features)
-            for k, value in enumerate(given.tolist()):
-                check_positive(f"base_variance: feature {k}", value)
-            variance = given / scale**2
-        centre = np.zeros(n_features)
+            variance = check_vector("base_variance", self.base_variance, n_features) / scale**2
+            _check_between("base_variance", self.base_variance, variance, 1e-10, 1e10)
         if self.base_mean is not None:
             centre = (check_vector("base_mean", self.base_mean, n_features) - mean) / scale
-        shape = check_positive("base_shape", self.base_shape, 1e6)
-        strength = float(np.median(variance))
+            _check_between("base_mean", self.base_mean, centre, -1e4, 1e4)
+        strength = variance.copy()
         if self.base_strength is not None:
-            strength = check_positive("base_strength", self.base_strength, 1e6)
+            strength = check_vector("base_strength", self.base_strength, n_features)
+            _check_between("base_strength", self.base_strength, strength, 1e-10, 1e6)
+        shape = check_positive("base_shape", self.base_shape, 1e6)
+        if shape < LEAST_SHAPE:
+            raise InvalidValue(f"base_shape={shown(self.base_shape)} is below {LEAST_SHAPE:g}")
         base = NormalGamma(centre, strength, shape, shape * variance, float(np.log(scale).sum()))
         return base, units
 
     @staticmethod
     def _encode(units: Units, values: Any) -> tuple[Observed, int]:
         form = units.form
+        if isinstance(form, counts.CountUnits) != isinstance(values, counts.Rows):
+            raise InvalidValue("component has been changed since the fit; fit again")
         if isinstance(form, counts.CountUnits):
             encoded, n = counts.encode(values)
             return Observed(encoded, units.base), n
@@ -230,7 +239,8 @@ class HDPTree(TreeEstimator):
         return data.values * units.form.scale + units.form.offset
 
     def _as_seen_by(self, mixture: Mixture, data: Observed) -> Drawn:
-        n = data.values.total.size if self.component == "multinomial" else data.values.shape[0]
+        is_counts = isinstance(self._units.form, counts.CountUnits)
+        n = data.values.total.size if is_counts else data.values.shape[0]
         with deferred_interrupts():
             return see_without_atoms(data, n, mixture.atoms)
 
@@ -249,7 +259,7 @@ class HDPTree(TreeEstimator):
         super()._finish()
         atoms = self.draws_.mixture(self._best).atoms
         form = self._units.form
-        if self.component == "multinomial":
+        if isinstance(form, counts.CountUnits):
             self.atoms_ = {"probability": np.exp(atoms)}
         else:
             n_features = form.scale.size
@@ -257,6 +267,16 @@ class HDPTree(TreeEstimator):
                 "mean": atoms[:, :n_features] * form.scale + form.offset,
                 "variance": form.scale**2 / atoms[:, n_features : 2 * n_features],
             }
+
+
+def _check_between(name: str, value: Any, found: Floats, low: float, high: float) -> None:
+    """Raise unless all are within bounds, in standard deviations or variances of each feature."""
+    for k, number in enumerate(found.tolist()):
+        if not low <= number <= high:
+            raise InvalidValue(
+                f"{name}={shown(value)} is {number:.1g} for feature {k} scaled to mean 0 and "
+                f"variance 1; it must be from {low:g} to {high:g}"
+            )
 
 
 @compiled

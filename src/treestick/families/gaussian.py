@@ -28,7 +28,7 @@ class NormalGamma(NamedTuple):
     """Parameters of the base measure; see the module."""
 
     centre: Floats
-    strength: float
+    strength: Floats
     shape: float
     rate: Floats
     log_scale: float
@@ -46,7 +46,7 @@ def sizes(base: NormalGamma) -> tuple[int, int]:
 def draw_atom(stream: Stream, base: NormalGamma, phi: Floats) -> None:
     """Draw precisions and means."""
     for d in range(base.centre.size):
-        _draw(stream, base.centre[d], base.strength, base.shape, base.rate[d], d, phi)
+        _draw(stream, base.centre[d], base.strength[d], base.shape, base.rate[d], d, phi)
     _set_constant(phi)
 
 
@@ -78,8 +78,8 @@ def log_atom(base: NormalGamma, phi: Floats) -> float:
         total += base.shape * math.log(rate) - math.lgamma(base.shape)
         total += (base.shape - 1.0) * math.log(precision) - rate * precision
         distance = phi[d] - base.centre[d]
-        total += 0.5 * (math.log(base.strength * precision) - LOG_2PI)
-        total -= 0.5 * base.strength * precision * distance * distance
+        total += 0.5 * (math.log(base.strength[d] * precision) - LOG_2PI)
+        total -= 0.5 * base.strength[d] * precision * distance * distance
     return total
 
 
@@ -98,15 +98,13 @@ def log_density(base: NormalGamma, values: Floats, n: int, phi: Floats) -> float
 def log_marginal(base: NormalGamma, values: Floats, n: int) -> float:
     """Return the log density of a product of Student's t."""
     total = base.centre.size * (
-        math.lgamma(base.shape + 0.5)
-        - math.lgamma(base.shape)
-        + 0.5 * math.log(base.strength / (base.strength + 1.0))
-        - 0.5 * LOG_2PI
+        math.lgamma(base.shape + 0.5) - math.lgamma(base.shape) - 0.5 * LOG_2PI
     )
     for d in range(base.centre.size):
         distance = values[n, d] - base.centre[d]
-        rate = base.rate[d]
-        more = 0.5 * base.strength / (base.strength + 1.0) * distance * distance
+        rate, shrinkage = base.rate[d], base.strength[d] / (base.strength[d] + 1.0)
+        more = 0.5 * shrinkage * distance * distance
+        total += 0.5 * math.log(shrinkage)
         total += base.shape * math.log(rate) - (base.shape + 0.5) * math.log(rate + more)
     return total - base.log_scale
 
@@ -127,8 +125,8 @@ def draw_atom_given(stream: Stream, base: NormalGamma, statistics: Floats, phi: 
     """Draw precisions and means of an atom with data: their law is of the same form as H."""
     n_dimensions = base.centre.size
     n = statistics[0]
-    count = base.strength + n
     for d in range(n_dimensions):
+        count = base.strength[d] + n
         shift = statistics[1 + d] / count
         more = 0.5 * (statistics[1 + n_dimensions + d] - count * shift * shift)
         rate = base.rate[d] + max(more, 0.0)  # rounding

@@ -614,8 +614,8 @@ def _expected_bit(
     """Return the probabilities that the next bit of a leaf is 1, and 0, given those it has.
 
     By the trapezoid rule over the logit, from its mode outwards until nothing is left. Steps are
-    half of the standard deviation at the mode, where the law is narrowest, and at most 1, the scale
-    of the logistic.
+    half of the standard deviation at the mode, and at most 1/2: with all bits alike, the law has a
+    wall on one side, as steep as the logistic, where the error is below 1e-7.
     """
     if above.size == 0:
         logit = Logit(model.root_mean[d], 1.0 / model.root_variance[d], statistics[d], n_here)
@@ -623,7 +623,7 @@ def _expected_bit(
         logit = Logit(above[d], 1.0 / model.diffusion[d], statistics[d], n_here)
     mode, curvature, _ = find_mode(logit, first_guess(logit), 0.1)
     top, _ = value_and_slope(logit, mode)
-    step = min(0.5 / math.sqrt(curvature), 1.0)
+    step = 0.5 * min(1.0 / math.sqrt(curvature), 1.0)
     one, zero = 0.0, 0.0
     for side in range(2):
         k = side  # the mode itself is counted once

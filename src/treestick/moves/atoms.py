@@ -41,7 +41,7 @@ from treestick.random import (
 from treestick.tree.table import NodeTable
 
 ROOM = 8
-"""New atoms before more room is needed."""
+"""New atoms before more room is needed, which is doubled then."""
 
 
 def move_atoms_of_data(key: Key, state: State, data: Observed) -> State:
@@ -130,11 +130,12 @@ def _move(
         chosen = categorical(stream, p)
         if chosen == p.size - 1:
             if free == p.size - 1:
-                log_weights = _wider(log_weights, free + ROOM)
-                atoms = _wider(atoms.T, free + ROOM).T.copy()
-                more = np.zeros(free + ROOM, dtype=np.int64)
+                room = 2 * free
+                log_weights = _wider(log_weights, room)
+                atoms = np.concatenate((atoms, np.empty_like(atoms)))
+                more = np.zeros(room, dtype=np.int64)
                 more[:free] = n_data_of
-                n_data_of, p = more, np.empty(free + ROOM + 1)
+                n_data_of, p = more, np.empty(room + 1)
             chosen = free
             statistics[:] = 0.0
             families.add_to_atom(base, data.values, n, statistics)

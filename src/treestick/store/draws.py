@@ -8,8 +8,8 @@ threads and processes have written until now.
 Rule 4. An array is stored as little-endian bytes in C order, beside its dtype and shape; nothing is
 pickled. A scalar is an array without dimensions, because SQLite's own numbers have no nan.
 Rule 5. Disk space is what counts there: whole numbers take the smallest signed type that fits, and
-theta and tables float32, unless a value is too large or too small for that. In memory types must
-not depend on values, because compiled code is compiled for each: what is read is int64 and float64.
+theta float32, unless a value is too large or too small for that. In memory types must not depend on
+values, because compiled code is compiled for each: what is read is int64 and float64.
 
 In each file::
 
@@ -287,8 +287,7 @@ def _arrays(record: DrawRecord) -> Iterator[tuple[str, str, npt.NDArray[Any]]]:
     for name, value in record.scalars.items():
         yield "scalars", name, np.asarray(value, dtype=np.float64)
     for name, vector in record.vectors.items():
-        values = np.asarray(vector, dtype=np.float64)
-        yield "vectors", name, values if values.ndim == 1 else _single(values)
+        yield "vectors", name, np.asarray(vector, dtype=np.float64)
 
 
 def _smallest(values: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[Any]:
