@@ -359,10 +359,11 @@ def move_of(name: str, module: Any = None) -> Move:
 
 
 WITHOUT_STICKS = ("sweep", *MOVES)
-QUICK = [("places", "below one"), ("atoms of data", "below one"), ("sweep", "below one"),
-         ("parameters", "below one"), ("model", "below one"), ("atoms", "below one"),
-         ("singles", "below one"), ("smart_split", "below one"), ("insert", "below one"),
-         ("sweep", "one"), ("sweep", "counts")]  # fmt: skip
+QUICK = [
+    *((name, "below one") for name in ("places", "atoms of data", "atoms", "parameters", "model")),
+    ("sweep", "below one"),
+    ("sweep", "one"),
+]
 EVERY = [
     (name, model)
     for model in ORACLES
