@@ -14,7 +14,7 @@ def _interrupts_work() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-FIRST = ("test_estimators", "test_hdp_tree", "test_multinomial_tree", "test_hdp", "test_moves")
+FIRST = ("test_estimators", "test_hdp_tree", "test_hdp", "test_moves", "test_multinomial_tree")
 """These compile different models, each on a worker of its own; what all others need comes then from
 the cache. Two workers that compile one model at once take twice the time for nothing."""
 LAST = ("test_package", "test_cli", "test_progress")

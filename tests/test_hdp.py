@@ -360,9 +360,8 @@ def move_of(name: str, module: Any = None) -> Move:
 
 WITHOUT_STICKS = ("sweep", *MOVES)
 QUICK = [
-    *((name, "below one") for name in ("places", "atoms of data", "atoms", "parameters", "model")),
-    ("sweep", "below one"),
-    ("sweep", "one"),
+    *((name, "below one") for name in ("places", "atoms of data", "parameters", "sweep")),
+    ("model", "one"),
 ]
 EVERY = [
     (name, model)
