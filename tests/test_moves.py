@@ -194,11 +194,11 @@ MODEL_BUGS = {
     ),
 }
 RARER_MODEL_BUGS = {
-    "tables of another concentration": (
+    "tables that reach no parent": (
         "model",
         "multinomial",
-        "model.concentration, model.persistence, base, table, theta, customers\n    )\n    stream",
-        "2 * model.concentration, model.persistence, base, table, theta, customers\n    )\n    stream",
+        "persistence, base, table, theta, customers\n    )\n    stream",
+        "persistence, base, table, theta, customers.copy()\n    )\n    stream",
     ),
     "data at the root forgotten": (
         "model",
