@@ -256,10 +256,10 @@ BUGS = {
         "return w + n_steps * (c * w",
         "return n_steps * (c * w",
     ),
-    "an unseen child with another shape": (
+    "a proposal without its normaliser": (
         "sweep",
-        "log_gamma(stream, c + data.counts[n, d])",
-        "log_gamma(stream, c + 1.0 + data.counts[n, d])",
+        "return shape * scaled - math.exp(scaled) - math.lgamma(shape)",
+        "return shape * scaled - math.exp(scaled)",
     ),
 }
 
