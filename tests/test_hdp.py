@@ -405,7 +405,7 @@ BUGS = {
     ),
     "the rest is measured from the node's start": (
         "places", "treestick.moves.places",
-        "v = (v - own[n_atoms]) / (1.0 - own[n_atoms])", "v = v * 0.5",
+        "v = (v - own[n_atoms]) / (1.0 - own[n_atoms])", "v = v * 0.01",
     ),
 }  # fmt: skip
 
