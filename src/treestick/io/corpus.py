@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +13,6 @@ import numpy as np
 from scipy import sparse
 
 from treestick.inputs import InvalidType, InvalidValue, shown
-
-Metadata = Mapping[str, Sequence[Any]]
 
 
 class Corpus(NamedTuple):
