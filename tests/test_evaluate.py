@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from test_cli import Cli, run
-from treestick import io
+from treestick import LDA, TopicTree, io
 from treestick.inputs import InvalidValue
 from treestick.report.topic_scores import compare
 
@@ -31,23 +31,24 @@ def write_corpus(path: Path, n: int = 40) -> Path:
 
 def test_scores_of_folds(tmp_path: Path) -> None:
     corpus = io.read_corpus(write_corpus(tmp_path / "x.ldac"))
-    options: dict[str, Any] = {
-        "n_train": 25, "n_folds": 2, "n_pseudo": 500, "burn_in": 20, "n_draws": 3, "thin": 2,
-        "verbose": 0,
+    fitting: dict[str, Any] = {
+        "burn_in": 20, "n_draws": 3, "thin": 2, "random_state": 0, "verbose": 0,
     }  # fmt: skip
-    rows = list(compare(corpus, [1, 2], **options))
+    models = {"one": LDA(1, **fitting), "two": LDA(2, **fitting)}
+    models["tree"] = TopicTree(2, n_chains=1, lda_sweeps=20, tree_sweeps=10, **fitting)
+    scoring: dict[str, Any] = {"n_train": 25, "n_folds": 2, "n_pseudo": 500}
+    rows = list(compare(corpus, models, **scoring))
     assert [(r.fold, r.model) for r in rows] == [
-        (fold, model)
-        for fold in range(2)
-        for model in ("multinomial", "LDA, 1 topics", "LDA, 2 topics")
+        (fold, model) for fold in range(2) for model in ("multinomial", "one", "two", "tree")
     ]
     for row in rows:
         # Two kinds of twelve words: 12 if a model tells them apart, 24 if not.
-        expected = 12 if row.model == "LDA, 2 topics" else 24
-        assert row.completion == pytest.approx(expected, rel=0.15)
-        assert row.likelihood == pytest.approx(expected, rel=0.15)
+        expected = 12 if row.model in ("two", "tree") else 24
+        assert row.scores.completion == pytest.approx(expected, rel=0.15)
+        assert row.scores.likelihood == pytest.approx(expected, rel=0.15)
     assert rows[2].coherence > rows[1].coherence
-    assert list(compare(corpus, [1, 2], **options))[1:3] == rows[1:3]
+    again = compare(corpus, {name: models[name] for name in ("one", "two")}, **scoring)
+    assert list(again)[1:3] == rows[1:3]
 
 
 def test_command_line(treestick: Cli, tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_command_line(treestick: Cli, tmp_path: Path) -> None:
     words.write_text("\n".join(f"w{k}" for k in range(24)))
     code, out, _ = treestick(
         "evaluate", str(path), "-k", "2", "--pseudo", "100", "--burn-in", "10", "--draws", "2",
-        "--vocabulary", str(words), "--sampler", "instantiated",
+        "--vocabulary", str(words), "--sampler", "instantiated", "--no-tree",
     )  # fmt: skip
     assert code == 0
     lines = out.splitlines()

@@ -35,18 +35,22 @@ def make_data(n: int = 30, seed: int = 0) -> Floats:
     return np.stack([rng.multinomial(30, p[k % 2]) for k in range(n)]).astype(np.float64)
 
 
-class RoundedLDA(LDA):
-    """An LDA for scikit-learn's checks, which feed it fractions as if they were counts."""
+class Rounded:
+    """For scikit-learn's checks, which feed estimators of counts fractions."""
 
-    def _read(self, X: Any) -> Any:
-        if sparse.issparse(X):
-            return super()._read(X.tocsr().rint())  # type: ignore[attr-defined]
-        cells = np.asarray(X)
+    def _counts_of(self, table: Any) -> Any:
+        if sparse.issparse(table):
+            return super()._counts_of(table.tocsr().rint())  # type: ignore[misc, attr-defined]
+        cells = np.asarray(table)
         if cells.dtype.kind == "f":
-            X = np.round(cells)
+            table = np.round(cells)
         elif cells.dtype.kind == "O":
-            X = np.frompyfunc(lambda c: np.round(c) if isinstance(c, float) else c, 1, 1)(cells)
-        return super()._read(X)
+            table = np.frompyfunc(lambda c: np.round(c) if isinstance(c, float) else c, 1, 1)(cells)
+        return super()._counts_of(table)  # type: ignore[misc]
+
+
+class RoundedLDA(Rounded, LDA):
+    """An LDA that rounds."""
 
 
 @parametrize_with_checks([RoundedLDA(**QUICK)])  # type: ignore[untyped-decorator]

@@ -169,6 +169,7 @@ def compared(
 
 # -- the moves, one by one -------------------------------------------------------------------------
 
+ONES = np.ones(len(LENGTHS), dtype=np.float32)
 COLLAPSED = ("phi", "share")
 """What the collapsed move does not know of."""
 
@@ -178,8 +179,8 @@ def token_move(function: Any = collapsed.move_tokens) -> Move:
         encoded = encode(world)
         weights, row_of = gibbs.as_weights(world.alpha), np.zeros(len(LENGTHS), dtype=np.int64)
         function(
-            make_key(3, 0, number), encoded.documents, weights, row_of, 1.0, world.beta,
-            encoded.topics, encoded.counts, 0, len(LENGTHS),
+            make_key(3, 0, number), encoded.documents, weights, row_of, ONES, world.beta,
+            encoded.topics, encoded.counts, 0, len(LENGTHS), collapsed.NOWHERE, 0,
         )  # fmt: skip
         return with_topics(world, encoded)
 
@@ -195,8 +196,8 @@ def given_move(function: Any = collapsed.move_tokens) -> Move:
         weights[::-1, :N_TOPICS] = world.proportions
         row_of = np.arange(len(LENGTHS))[::-1].copy()
         function(
-            make_key(3, 0, number), encoded.documents, weights, row_of, 0.0, world.beta,
-            encoded.topics, encoded.counts, 0, len(LENGTHS),
+            make_key(3, 0, number), encoded.documents, weights, row_of, 0.0 * ONES, world.beta,
+            encoded.topics, encoded.counts, 0, len(LENGTHS), collapsed.NOWHERE, 0,
         )  # fmt: skip
         return with_topics(world, encoded)
 
@@ -220,7 +221,8 @@ def cell_move(function: Any = cells.move_cells, s: float = 1.0) -> Move:
             of_words = np.zeros((N_WORDS, LANES), dtype=np.float32)
             function(
                 make_key(4, 0, number), encoded.documents, weights, row_of, N_TOPICS, s,
-                inference.as_rows(world.phi), encoded.counts.of_documents, of_words, d, d + 1,
+                inference.as_rows(world.phi), encoded.counts.of_documents, of_words, gibbs.NONE,
+                d, d + 1,
             )  # fmt: skip
             found = of_words[:, :N_TOPICS].astype(int)
             pairs = [(w, k) for w, k in np.ndindex(*found.shape) for _ in range(found[w, k])]
@@ -400,10 +402,13 @@ def draws_as_in_float64(n_topics: int, function: Any = collapsed.move_tokens) ->
                 n[k] += 1
             token += 1
     row_of = np.zeros(12, dtype=np.int64)
-    n_changed = function(
-        key, documents, gibbs.as_weights(alpha), row_of, 1.0, beta, topics, counts, 0, 12
-    )
-    assert 0 < n_changed < 720
+    before = topics.copy()
+    last = function(
+        key, documents, gibbs.as_weights(alpha), row_of, np.ones(12, dtype=np.float32), beta,
+        topics, counts, 0, 12, collapsed.NOWHERE, 0,
+    )  # fmt: skip
+    assert last == 720
+    assert 0 < np.count_nonzero(topics != before) < 720
     pairs: list[Any] = list(zip([topics, *counts], [expected, n_d, n_w, n_k], strict=True))
     return all(np.array_equal(found, wanted) for found, wanted in pairs)
 

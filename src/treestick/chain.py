@@ -7,8 +7,9 @@ A sweep applies each move once. The default schedule keeps no sticks between swe
 
 where assignments are drawn over many nodes at once for all data, and by slice sampling for some of
 them, others in each sweep. Where nodes hold measures, slice sampling is over node and atom, for all
-data, and the atoms follow. ``schedule="paper"`` has the paper's moves alone, and keeps sticks and
-order in the state::
+data, and the atoms follow. Documents move with the topics of their tokens summed out, or given
+these; then the tokens follow. ``schedule="paper"`` has the paper's moves alone, and keeps sticks
+and order in the state::
 
     order -> assignments, pruned -> parameters -> hyperparameters, stick lengths
 
@@ -32,6 +33,13 @@ from treestick.moves.redraw import move_redraw
 from treestick.moves.state import Floats, State, seen_by
 from treestick.moves.structure.plan import move_structure
 from treestick.moves.tasks import Run, Task, make_tasks, sum_statistics
+from treestick.moves.topics import (
+    TopicMoves,
+    key_of_turn,
+    move_documents,
+    move_tokens,
+    move_word_prior,
+)
 from treestick.prior.density import log_partition
 from treestick.random import Key, make_key
 from treestick.tree.table import NodeTable
@@ -42,6 +50,12 @@ MOST_CANDIDATES = 4096
 MOST_SLICED = 100
 """Data that are moved by slice sampling in a sweep of the default schedule. In deep trees, most of
 its points fall on unseen nodes, and each takes as long as a thousand likelihoods."""
+
+
+TOKEN_TURNS = 4
+"""How often the topics of all tokens are moved in a sweep."""
+MOST_SINGLE_DOCUMENTS = 150
+"""Documents that are moved one by one in a sweep in which their tokens are moved, too."""
 
 
 class SweepInfo(NamedTuple):
@@ -98,17 +112,24 @@ def sweep(
     schedule: str = "default",
     adapting: bool = False,
     spare: list[Slots] | None = None,
+    topics: TopicMoves | None = None,
 ) -> tuple[State, SweepInfo]:
-    """Apply each move of the schedule once. ``spare`` is memory that sweeps hand on."""
+    """Apply each move of the schedule once.
+
+    ``spare`` is memory that sweeps hand on, ``topics`` how those of tokens are moved; None if they
+    stay or there are none.
+    """
     n_data = state.assignments.size
     tasks = make_tasks(n_data)
     has_atoms = contract.registered(type(state.model)).has_atoms
     n_candidates = 0
     counts: dict[str, tuple[int, ...]] = {}
-    if schedule == "paper":
-        state = move_order(key, state)
-    else:
-        state = move_redraw(key, state)
+    state = move_order(key, state) if schedule == "paper" else move_redraw(key, state)
+    if topics is not None and topics.sums_out:
+        state, n_candidates = move_documents(
+            key, state, data, tasks, MOST_CANDIDATES, 1.0 / n_data, topics, run
+        )
+    elif schedule != "paper":
         state, n_candidates = move_candidates(
             key, state, seen_by(state, data), tasks, MOST_CANDIDATES, 1.0 / n_data, run
         )
@@ -119,7 +140,11 @@ def sweep(
         state = move_atoms(key, state, data)
     else:
         sliced = tasks if schedule == "paper" else [_part_to_slice(n_data, int(key.sweep))]
-        state, tries = move_assignments(key, state, data, sliced, run, spare)
+        state, tries = move_assignments(key, state, seen_by(state, data), sliced, run, spare)
+    if topics is not None:
+        for turn in range(TOKEN_TURNS):
+            state = move_tokens(key_of_turn(key, turn), state, data, topics, run)
+        state = move_word_prior(key, state)
     data = seen_by(state, data)
     state = sum_statistics(state, data, tasks, run)
     state, acceptance = move_parameters(key, state, adapting, run)
@@ -128,7 +153,10 @@ def sweep(
         state = move_ordered(key, state)
     else:
         state = move_hyperparameters(key, state)
-        state, counts = move_structure(key, state, data, plan_for(n_data, adapting))
+        plan = plan_for(n_data, adapting)
+        if topics is not None:
+            plan["singles"] = min(plan["singles"], MOST_SINGLE_DOCUMENTS)
+        state, counts = move_structure(key, state, data, plan)
     return state, SweepInfo(acceptance, tries, n_candidates, counts)
 
 
@@ -168,8 +196,13 @@ def scores(state: State) -> Scores:
     data, parameters = _score(state.model, state.table, state.statistics, state.theta)
     sticks = state.sticks
     partition = log_partition(state.table, sticks.alpha0, sticks.decay, sticks.gamma)
-    shared = 0.0 if state.latent is None else state.latent.log_prior
-    return Scores(float(data), float(partition), float(parameters) + shared)
+    if state.latent is None:
+        return Scores(float(data), float(partition), float(parameters))
+    return Scores(
+        float(data) + state.latent.log_data,
+        float(partition),
+        float(parameters) + state.latent.log_prior,
+    )
 
 
 @compiled
@@ -191,15 +224,19 @@ def run_chain(
     run: Run = map,
     schedule: str = "default",
     after: int = 0,
+    topics: TopicMoves | None = None,
+    n_fixed: int = 0,
 ) -> Iterator[Swept]:
     """Yield the chain after each sweep, for ever; sweeps are numbered from ``after`` + 1.
 
-    Step sizes adapt in the first ``burn_in`` sweeps and stay as they are from then on.
+    Step sizes adapt in the first ``burn_in`` sweeps and stay as they are from then on. Topics of
+    tokens stay in the first ``n_fixed``, and are moved as ``topics`` says from then on.
     """
     number = after
     spare: list[Slots] = []
     while True:
         number += 1
         key = make_key(seed, chain, number)
-        state, info = sweep(key, state, data, run, schedule, number <= burn_in, spare)
+        of_tokens = topics if number > n_fixed else None
+        state, info = sweep(key, state, data, run, schedule, number <= burn_in, spare, of_tokens)
         yield Swept(number, state, scores(state), info)

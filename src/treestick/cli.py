@@ -244,18 +244,31 @@ def evaluate(
     burn_in: Annotated[int | None, WholeNumber(help="Sweeps before draws. Default 300.")] = None,
     draws: Annotated[int | None, WholeNumber(help="Draws, 10 sweeps apart. Default 20.")] = None,
     sampler: Annotated[str, typer.Option(help="collapsed or instantiated.")] = "collapsed",
-    seed: Annotated[int | None, WholeNumber(help="The same seed, the same scores.")] = None,
+    tree: Annotated[bool, typer.Option(help="Whether TopicTree is among the models.")] = True,
+    seed: Annotated[int, WholeNumber(help="The same seed, the same scores.")] = 0,
 ) -> None:
     """Fit topic models to part of a corpus, and score the rest: perplexity per word, and NPMI."""
-    given = {"n_train": train, "n_folds": folds, "n_pseudo": pseudo, "burn_in": burn_in,
-             "n_draws": draws, "seed": seed}  # fmt: skip
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+
+    def given(**options: Any) -> dict[str, Any]:
+        return {name: value for name, value in options.items() if value is not None}
+
     with _telling_of_compilation():
+        from treestick.estimators import LDA, TopicTree
         from treestick.io import read_corpus
         from treestick.report.topic_scores import HEAD, compare, to_line
 
         found = read_corpus(corpus, format, vocabulary=vocabulary, text=text, encoding=encoding)
-        scores = compare(found, topics or [20], sampler=sampler, **options)
+        options = given(
+            burn_in=burn_in, n_draws=draws, thin=10, sampler=sampler, random_state=seed, n_chains=1
+        )
+        models: dict[str, Any] = {}
+        for k in topics or [20]:
+            models[f"LDA, {k} topics"] = LDA(k, **options)
+            if tree:
+                models[f"TopicTree, {k} topics"] = TopicTree(k, **options)
+        scores = compare(
+            found, models, seed=seed, **given(n_train=train, n_folds=folds, n_pseudo=pseudo)
+        )
         first = next(scores)  # which finds what cannot be done, before anything is printed
         print(found)
         print(HEAD)

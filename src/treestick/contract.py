@@ -113,6 +113,18 @@ def register(model: NodeModel) -> None:
     _models[model.parameters] = model
 
 
+def partial_model(name: str, parameters: type, **functions: Callable[..., Any]) -> NodeModel:
+    """Return a model that has some of the functions only, for moves that need no others."""
+
+    def is_missing(*_: Any) -> Any:
+        raise NotImplementedError(f"the model {name!r} does not have this function")
+
+    required = [field for field in NodeModel._fields if field not in NodeModel._field_defaults]
+    return NodeModel._make(
+        [name, parameters, *(functions.get(field, is_missing) for field in required[2:]), False]
+    )
+
+
 def registered(parameters: type) -> NodeModel:
     """Return the model whose hyperparameters are of this class."""
     return _models[parameters]

@@ -108,6 +108,10 @@ class Purpose(enum.IntEnum):
     """The concentrations of documents and of topics."""
     PSEUDO_DOCUMENT = 45
     """The topic proportions of one pseudo-document, or what they hang on."""
+    NEW_TOPIC = 47
+    """The probabilities of a topic that a token is the first to have."""
+    NEW_DOCUMENT = 48
+    """Where a new document belongs in a tree."""
 
 
 class Key(NamedTuple):

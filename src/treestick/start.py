@@ -64,10 +64,16 @@ def _check_length(what: str, n: int, n_data: int) -> None:
         raise InvalidValue(f"init: {what} has {n} data, but X has {n_data} rows")
 
 
-def first_state(key: Key, model: Any, sticks: Sticks, data: Any, start: Start) -> State:
-    """Return the state of a chain that has not moved yet."""
-    latent = None
-    if contract.registered(type(model)).has_atoms:
+def first_state(
+    key: Key, model: Any, sticks: Sticks, data: Any, start: Start, latent: Any = None
+) -> State:
+    """Return the state of a chain that has not moved yet.
+
+    ``latent`` is what the model adds to it, where that is made before.
+    """
+    if latent is not None:
+        data = latent.seen
+    elif contract.registered(type(model)).has_atoms:
         atoms, atom = _first_atoms(key, model, data, start.assignments.size)
         model, latent = model._replace(n_atoms=atoms.shape[0]), make_atoms(data, atoms, atom)
         data = latent.seen

@@ -32,7 +32,7 @@ from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.prior.urn import urn_mass
-from treestick.random import Key, Purpose, key_for, open_stream, reopen, uniform
+from treestick.random import Key, Purpose, Stream, key_for, open_stream, reopen, uniform
 from treestick.tree.table import NULL, NodeTable
 
 NEGLIGIBLE = 1e-9
@@ -189,24 +189,22 @@ def posterior_nodes(
 
 
 @compiled
-def draw_predictive(
-    key: Key,
+def draw_parameters(
+    stream: Stream,
     model: Any,
     table: NodeTable,
     theta: Floats,
     statistics: Floats,
     sticks: Sticks,
-    data: Any,
-    n: int,
+    parameters: Floats,
 ) -> None:
-    """Write a datum drawn from the predictive into row ``n`` of ``data``.
+    """Write the parameters of the node of a new datum, drawn from the predictive.
 
     Down the urn: among nodes of the tree by their counts, in an unseen subtree by alpha alone, with
     parameters drawn on the way.
     """
-    stream = open_stream(key_for(key, Purpose.PREDICTIVE, n))
     node = 0
-    parameters = theta[0].copy()
+    parameters[:] = theta[0]
     while True:
         alpha = alpha_at(sticks, table.depth[node])
         n_here, n_below = table.n_here[node], table.n_below[node]
@@ -216,7 +214,7 @@ def draw_predictive(
                     stream, model, _above(table, theta, node), float(n_here), statistics[node],
                     parameters,
                 )  # fmt: skip
-            break
+            return
         dart = uniform(stream) * (n_below + sticks.gamma)
         child = table.first_child[node]
         while child != NULL:
@@ -232,8 +230,24 @@ def draw_predictive(
                 contract.draw_child(stream, model, parameters, below)
                 parameters[:] = below
                 if uniform(stream) * (1.0 + alpha_at(sticks, depth)) < 1.0:
-                    break
-            break
+                    return
         node = child
         parameters[:] = theta[node]
+
+
+@compiled
+def draw_predictive(
+    key: Key,
+    model: Any,
+    table: NodeTable,
+    theta: Floats,
+    statistics: Floats,
+    sticks: Sticks,
+    data: Any,
+    n: int,
+) -> None:
+    """Write a datum drawn from the predictive into row ``n`` of ``data``."""
+    stream = open_stream(key_for(key, Purpose.PREDICTIVE, n))
+    parameters = np.empty(theta.shape[1])
+    draw_parameters(stream, model, table, theta, statistics, sticks, parameters)
     contract.simulate(stream, model, parameters, data, n)

@@ -74,7 +74,7 @@ class DirichletDraw:
         """Return posterior means of proportions, by Gibbs sampling with these topics."""
         documents = make_documents(counts)
         out = np.empty((counts.shape[0], self.topics.shape[0]))
-        for first, last in _ranges(documents.first_token):
+        for first, last in ranges(documents.first_token):
             with deferred_interrupts():
                 inference.infer_proportions(
                     key,
@@ -93,7 +93,7 @@ class DirichletDraw:
         """Return unbiased estimates of p(words of a document), as logarithms."""
         documents = make_documents(counts)
         out = np.empty(counts.shape[0])
-        for first, last in _ranges(documents.first_token):
+        for first, last in ranges(documents.first_token):
             with deferred_interrupts():
                 inference.log_probabilities(
                     key, documents, self.doc_topic_prior, self._rows(), first, last, out
@@ -106,7 +106,7 @@ class DirichletDraw:
         return self._phi
 
 
-def _ranges(first_token: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+def ranges(first_token: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
     """Cut documents into ranges of not many more than ``TOKENS_AT_ONCE`` tokens."""
     edges = np.searchsorted(first_token, np.arange(0, first_token[-1], TOKENS_AT_ONCE))
     edges = np.unique([0, *edges.tolist(), first_token.size - 1])

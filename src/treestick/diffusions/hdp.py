@@ -95,6 +95,21 @@ class Atoms(NamedTuple):
     """and its log density there."""
 
     @property
+    def log_data(self) -> float:
+        """Of what nodes do not see of the data: there is nothing."""
+        return 0.0
+
+    @property
+    def scalars(self) -> dict[str, float]:
+        """What is kept of a draw beside the atoms."""
+        return {"n_atoms": float(self.atoms.shape[0])}
+
+    @property
+    def shared(self) -> Floats:
+        """What nodes share: the atoms."""
+        return self.atoms
+
+    @property
     def seen(self) -> Drawn:
         """The data as nodes see them."""
         return Drawn(self.atom, self.log_density, np.empty((0, 0)))

@@ -28,7 +28,7 @@ from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.tasks import Run
 from treestick.prior.parameters import MOST_DATA
 from treestick.random import Key, make_key
-from treestick.start import check_start, first_state
+from treestick.start import Start, check_start, first_state
 from treestick.store import DrawRecord, DrawStore
 
 if TYPE_CHECKING:
@@ -119,6 +119,25 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return a hyperparameter of the model in the user's units."""
         raise NotImplementedError
 
+    def _table_of(self, X: Any) -> Any:
+        """Return what scikit-learn sees of the data."""
+        return X
+
+    def _remember(self, X: Any) -> None:
+        """Keep what is known of the features."""
+        validate_data(self, X, skip_check_array=True)
+
+    def _n_before(self) -> int:
+        """Return the number of sweeps before the first draw can be."""
+        return check_whole_number("burn_in", self.burn_in, 0)
+
+    def _make_chain(
+        self, seed: int, chain: int, model: Any, sticks: Sticks, data: Any, start: Start, run: Run
+    ) -> Iterator[Swept]:
+        """Return a chain from its first sweep on."""
+        state = first_state(make_key(seed, chain), model, sticks, data, start)
+        return run_chain(seed, chain, state, data, self._n_before(), run, self.schedule)
+
     # -- fitting -----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: object = None) -> Self:
@@ -141,9 +160,9 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         values = self._read(X)
         # Now for the errors, later for what it sets.
-        validate_data(BaseEstimator(), X, skip_check_array=True)
+        validate_data(BaseEstimator(), self._table_of(X), skip_check_array=True)
         n_draws = check_whole_number("n_draws", self.n_draws, 1)
-        burn_in = check_whole_number("burn_in", self.burn_in, 0)
+        burn_in = self._n_before()
         thin = check_whole_number("thin", self.thin, 1)
         n_chains = check_whole_number("n_chains", self.n_chains, 1, 2**31)
         count_jobs(self.n_jobs)
@@ -160,8 +179,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         def make_chain(chain: int, run: Run) -> Iterator[Swept]:
-            state = first_state(make_key(seed, chain), model, sticks, data, start)
-            return run_chain(seed, chain, state, data, burn_in, run, self.schedule)
+            return self._make_chain(seed, chain, model, sticks, data, start, run)
 
         store = DrawStore()
         traces: list[list[DrawRecord]] = [[] for _ in range(n_chains)]
@@ -195,7 +213,7 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         store.close()
         if not any(traces):
             raise KeyboardInterrupt
-        validate_data(self, X, skip_check_array=True)
+        self._remember(X)
         self._model, self._units, self._sticks = model, units, sticks
         self._store = store
         self._traces = [trace for trace in traces if trace]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import deferred_interrupts
 from treestick.chain import Swept
-from treestick.inputs import InvalidType
+from treestick.estimators.lazy import Lazy
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.prior.urn import urn_mass
 from treestick.store import DrawRecord, DrawStore
@@ -55,6 +55,7 @@ def to_record(chain: int, swept: Swept) -> DrawRecord:
         "decay": state.sticks.decay,
         "gamma": state.sticks.gamma,
         **{name: float(value) for name, value in values.items() if np.ndim(value) == 0},
+        **({} if state.latent is None else state.latent.scalars),
         "n_nodes": float(n_nodes),
         "depth": float(state.table.depth[:n_nodes].max()),
         "log_likelihood": scores.data,
@@ -75,7 +76,7 @@ def to_record(chain: int, swept: Swept) -> DrawRecord:
         scalars=scalars,
         vectors={
             **{name: value for name, value in values.items() if np.ndim(value) == 1},
-            **({} if state.latent is None else {"atoms": state.latent.atoms}),
+            **({} if state.latent is None else {"atoms": state.latent.shared}),
         },
         chain=chain,
         sweep=swept.sweep,
@@ -95,8 +96,9 @@ def to_mixture(record: DrawRecord, model: Any, sticks: Sticks) -> Mixture:
     found: dict[str, Any] = {**record.scalars, **record.vectors}
     atoms = record.vectors.get("atoms", np.empty((0, 0)))
     changed = {name: found[name] for name in inferred(model)}
-    if "n_atoms" in model._fields:
-        changed["n_atoms"] = atoms.shape[0]
+    for name, n in (("n_atoms", atoms.shape[0]), ("n_outcomes", record.theta.shape[1])):
+        if name in model._fields:
+            changed[name] = n
     statistics = np.zeros((record.parent.size, record.leaf_statistics.shape[1]))
     statistics[leaves_of(record.parent)] = record.leaf_statistics
     return Mixture(
@@ -122,7 +124,7 @@ def to_tree(record: DrawRecord, mixture: Mixture, describe: DescribeNodes) -> Tr
     )
 
 
-class Draws(Sequence[Tree]):
+class Draws(Lazy[Tree]):
     """The posterior sample: all kept draws of all chains, one chain after the other.
 
     A sequence of :class:`~treestick.Tree`, read from disk when asked for. ``chain[k]`` is the
@@ -145,20 +147,9 @@ class Draws(Sequence[Tree]):
         with deferred_interrupts():
             return to_mixture(self._store.read(position), self._model, self._sticks)
 
-    @overload
-    def __getitem__(self, position: int) -> Tree: ...
-    @overload
-    def __getitem__(self, position: slice) -> list[Tree]: ...
-    def __getitem__(self, position: int | slice) -> Tree | list[Tree]:
-        if isinstance(position, slice):
-            return [self[k] for k in range(*position.indices(len(self)))]
-        if not hasattr(position, "__index__"):
-            raise InvalidType(f"draws are numbered, not named: {position!r}")
-        number = position.__index__()
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"there is no draw {number}: there are {len(self)} draws")
+    def _read(self, number: int) -> Tree:
         with deferred_interrupts():
-            record = self._store.read(number % len(self))
+            record = self._store.read(number)
             mixture = to_mixture(record, self._model, self._sticks)
             return to_tree(record, mixture, self._describe)
 

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.special import gammaln, logsumexp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from treestick._jit import on_first_compile
 from treestick.analysis.convergence import disagreements
 from treestick.analysis.topic_draws import DirichletDraw
 from treestick.engine.progress import Progress
 from treestick.engine.threads import count_jobs, run_chains
+from treestick.estimators.lazy import Lazy
 from treestick.estimators.vectors import to_array
+from treestick.estimators.words import TopicsMixin
 from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
-from treestick.io import Corpus, known_counts, read_counts
 from treestick.moves.tasks import Run
 from treestick.random import make_key
 from treestick.store import DrawRecord, DrawStore
+from treestick.tokens.collapsed import mean_topics
 from treestick.tokens.documents import Floats, make_documents
 from treestick.tokens.gibbs import (
     COLLAPSED,
     MODES,
     Concentrations,
     TopicState,
-    mean_topics,
     run_gibbs,
 )
 from treestick.tokens.priors import log_joint
@@ -42,12 +40,10 @@ if TYPE_CHECKING:
 
 MOST_PRIOR, LEAST_PRIOR = 1e6, 1e-9
 """Beyond, differences of log-gamma functions lose the digits that decide."""
-FEWEST_PARTICLES = 20
-"""So many estimates of a document's probability are averaged, or more, all draws together."""
 COMPILING = "compiling, some ten seconds; later runs need not ..."
 
 
-class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class LDA(TopicsMixin):
     """Latent Dirichlet allocation: topics of words, and documents that mix them.
 
     A topic is a distribution over words, and every word of a document comes from one of them::
@@ -98,12 +94,14 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         That of the same draw.
     topic_word_prior_ : float
         Posterior mean.
-    draws_ : sequence of DirichletDraw
+    draws_, topic_draws_ : sequence of DirichletDraw
         The posterior sample, all chains; for :mod:`treestick.analysis.heldout`.
     idata_ : xarray.DataTree
         Priors and log likelihoods by chain and draw, in ArviZ's layout.
     n_iter_ : int
         Sweeps done.
+    ids_, metadata_
+        Of the documents, if they came as a corpus.
 
     Examples
     --------
@@ -143,16 +141,6 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def _read(self, X: Any) -> sparse.csr_array:
-        return read_counts(X, type(self).__name__)
-
     def fit(self, X: Any, y: object = None) -> Self:
         """Draw topics from the posterior given ``X``.
 
@@ -170,11 +158,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         -------
         self
         """
-        table = X.counts if isinstance(X, Corpus) else X
-        counts = self._read(table)
-        validate_data(BaseEstimator(), table, skip_check_array=True)
-        if counts.nnz == 0:
-            raise InvalidValue("all documents are empty: there is nothing to infer topics from")
+        counts = self._read_documents(X)
         n_draws, burn_in, thin, n_chains, n_jobs, concentrations = self.check_parameters()
         documents = make_documents(counts)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -201,12 +185,10 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         store.close()
         if not any(traces):
             raise KeyboardInterrupt
-        validate_data(self, table, skip_check_array=True)
-        if isinstance(X, Corpus):
-            self.feature_names_in_ = np.asarray(X.vocabulary, dtype=object)
+        self._remember(X)
         self._traces = [trace for trace in traces if trace]
         self.n_iter_ = max(n_done)
-        self.draws_ = TopicDraws(store)
+        self.draws_ = self.topic_draws_ = TopicDraws(store)
         every = [trace for chain in self._traces for trace in chain]
         best = self.draws_[max(range(len(every)), key=lambda k: every[k].log_likelihood)]
         self.components_ = best.topics
@@ -264,20 +246,6 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 raise InvalidValue(f"{name}: {least} is below {LEAST_PRIOR}, the least it can be")
         return Concentrations(alpha, low, high, *beta)
 
-    def _new_counts(self, X: Any) -> sparse.csr_array:
-        check_is_fitted(self, "draws_")
-        if isinstance(X, Corpus):
-            names = getattr(self, "feature_names_in_", None)
-            if names is None:
-                raise InvalidValue(
-                    "a Corpus has words, but the topics were fitted to counts without names; "
-                    "give its counts"
-                )
-            return known_counts(X, names.tolist())
-        counts = self._read(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return counts
-
     def transform(self, X: Any) -> Floats:
         """Return the mean proportions of the topics of ``components_`` in documents.
 
@@ -296,45 +264,12 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         draw = DirichletDraw(self.components_, self.doc_topic_prior_)
         return draw.infer_proportions(make_key(0), counts)
 
-    def score_samples(self, X: Any) -> Floats:
-        """Return the log posterior predictive probability of each document, over all draws.
-
-        Constants are included (the multinomial coefficient), so that it compares with other models
-        of counts. Probabilities are estimated, unbiasedly, by putting words in one by one (see
-        :mod:`treestick.tokens.inference`); their logarithms are too low on average, by some nats
-        for documents of a thousand words. :mod:`treestick.analysis.heldout` has perplexities.
-        """
-        counts = self._new_counts(X)
-        n_each = -(-FEWEST_PARTICLES // len(self.draws_))
-        found = np.stack(
-            [
-                draw.log_probabilities(make_key(0, number, particle), counts)
-                for number, draw in enumerate(self.draws_)
-                for particle in range(n_each)
-            ]
-        )
-        rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-        constants = gammaln(np.asarray(counts.sum(axis=1)).ravel() + 1.0)
-        constants -= np.bincount(rows, gammaln(counts.data + 1.0), minlength=counts.shape[0])
-        return np.asarray(logsumexp(found, axis=0) - np.log(found.shape[0]) + constants)
-
-    def score(self, X: Any, y: object = None) -> float:
-        """Return the mean of :meth:`score_samples` over the documents: nats per document."""
-        return float(np.mean(self.score_samples(X)))
-
     def top_words(self, topic: int, n: int = 10) -> npt.NDArray[Any]:
         """Return the ``n`` most probable words of a topic: their names, or else their columns."""
         check_is_fitted(self, "draws_")
         n_topics = self.components_.shape[0]
         topic = check_whole_number("topic", topic, 0, n_topics - 1)
-        n = check_whole_number("n", n, 1)
-        found = np.argsort(-self.components_[topic], kind="stable")[:n]
-        names = getattr(self, "feature_names_in_", None)
-        return np.asarray(found if names is None else names[found])
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
+        return self._most_probable(self.components_[topic], n)
 
     def _trace(self, name: str) -> Floats:
         """Return what was traced by chain and draw, as many draws as the shortest chain has."""
@@ -386,7 +321,7 @@ def _to_record(chain: int, state: TopicState, log_likelihood: float) -> DrawReco
     return DrawRecord(
         parent=nothing,
         assignments=nothing,
-        theta=mean_topics(state),
+        theta=mean_topics(state.counts, state.concentrations.alpha.size, beta),
         scalars={"topic_word_prior": beta, "log_likelihood": log_likelihood},
         vectors={"doc_topic_prior": state.concentrations.alpha},
         chain=chain,
@@ -394,7 +329,7 @@ def _to_record(chain: int, state: TopicState, log_likelihood: float) -> DrawReco
     )
 
 
-class TopicDraws(Sequence[DirichletDraw]):
+class TopicDraws(Lazy[DirichletDraw]):
     """The posterior sample: a sequence that reads draws from disk when they are asked for.
 
     ``chain[k]`` is the chain that draw k comes from.
@@ -408,16 +343,8 @@ class TopicDraws(Sequence[DirichletDraw]):
     def __len__(self) -> int:
         return int(self.chain.size)
 
-    @overload
-    def __getitem__(self, position: int) -> DirichletDraw: ...
-    @overload
-    def __getitem__(self, position: slice) -> list[DirichletDraw]: ...
-    def __getitem__(self, position: int | slice) -> DirichletDraw | list[DirichletDraw]:
-        if isinstance(position, slice):
-            return [self[k] for k in range(*position.indices(len(self)))]
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"there is no draw {position}: there are {len(self)} draws")
-        record = self._store.read(position % len(self))
+    def _read(self, number: int) -> DirichletDraw:
+        record = self._store.read(number)
         return DirichletDraw(
             record.theta / record.theta.sum(axis=1, keepdims=True),  # stored as float32
             record.vectors["doc_topic_prior"],

@@ -26,8 +26,9 @@ from treestick._jit import compiled
 from treestick.contract import EVERY_LEVEL, Group, NodeModel, register
 from treestick.diffusions import dirichlet, hdp
 from treestick.diffusions import dirichlet_fits as fits
-from treestick.diffusions.hdp import MOVING, UPDATING, Drawn
-from treestick.random import Key, Purpose, Stream, key_for, key_of_part, open_stream, uniform
+from treestick.diffusions.hdp import Drawn
+from treestick.diffusions.updates import update
+from treestick.random import Key, Stream, uniform
 from treestick.tree.table import NodeTable
 from treestick.wide import ABREAST
 
@@ -258,49 +259,17 @@ def update_parameters(
     part: int,
     adapting: bool,
 ) -> tuple[int, int]:
-    """Replace the probabilities of all nodes by tables, draw homes, and all probabilities anew.
-
-    See :func:`treestick.models.multinomial.update_parameters`.
-    """
-    _update(key_of_part(key, UPDATING), model, table, statistics, theta, False)
+    """See :func:`treestick.diffusions.updates.update`."""
+    update(key, model, _base(model), table, statistics, theta, False)
     return theta.shape[0], theta.shape[0]
-
-
-@compiled
-def _update(
-    key: Key, model: Measures, table: NodeTable, statistics: Floats, theta: Floats, is_moving: bool
-) -> Measures:
-    counts = np.empty(theta.shape)
-    for node in range(theta.shape[0]):
-        for w in range(theta.shape[1]):
-            counts[node, w] = statistics[node, w]
-    customers = counts.copy()
-    base = _base(model)
-    concentration, persistence = model.concentration, model.persistence
-    n_tables, n_passed = dirichlet.seat(
-        key, concentration, persistence, base, table, theta, customers
-    )
-    stream = open_stream(key_for(key, Purpose.MODEL_HYPERPARAMETERS, 0))
-    if is_moving:
-        concentration = dirichlet.draw_concentration(
-            stream, concentration, model.concentration_low, model.concentration_high, base,
-            n_tables, customers,
-        )  # fmt: skip
-        persistence = dirichlet.draw_persistence(
-            stream, persistence, model.persistence_low, model.persistence_high,
-            n_passed, n_tables - n_passed,
-        )  # fmt: skip
-    hdp.draw_homes(stream, concentration, persistence, table, counts, customers)
-    dirichlet.draw_all(key, concentration, persistence, base, table, customers, theta)
-    return _replace(model, concentration, persistence)
 
 
 @compiled
 def update_hyperparameters(
     key: Key, model: Measures, table: NodeTable, statistics: Floats, theta: Floats
 ) -> Measures:
-    """Slice moves on concentration and persistence given the tables; theta is drawn anew."""
-    return _update(key_of_part(key, MOVING), model, table, statistics, theta, True)
+    """Move concentration and persistence with theta integrated out, which is drawn anew."""
+    return _replace(model, *update(key, model, _base(model), table, statistics, theta, True))
 
 
 # -- leaves, for prediction ------------------------------------------------------------------------

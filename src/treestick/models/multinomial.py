@@ -14,6 +14,10 @@ which is what a ``root_concentration`` of 0 stands for; but what suits the steps
 hundreds, makes all probabilities of the root equal, and a chain that starts there, with all data,
 would settle for far too small a concentration.
 
+If it ``is_measure``, nodes hold random measures instead, as in :mod:`treestick.models.hdp`, and the
+last outcome is the rest: all atoms that no row has. Rows are counts of the others, so a row is many
+draws from a measure.
+
 The likelihood of an unseen child, its probabilities integrated out, is a Dirichlet-multinomial. Two
 levels further down there is no closed form.
 """
@@ -27,18 +31,11 @@ import numpy.typing as npt
 from treestick import defaults
 from treestick._jit import compiled
 from treestick.contract import Group, NodeModel, register
-from treestick.diffusions import dirichlet
+from treestick.diffusions import dirichlet, hdp
 from treestick.diffusions import dirichlet_fits as fits
+from treestick.diffusions.updates import update
 from treestick.families.multinomial import Counts, simulate_counts
-from treestick.random import (
-    Key,
-    Purpose,
-    Stream,
-    key_for,
-    key_of_part,
-    open_stream,
-    uniform,
-)
+from treestick.random import Key, Stream, uniform
 from treestick.tree.table import NodeTable
 from treestick.wide import ABREAST
 
@@ -60,6 +57,7 @@ class Multinomial(NamedTuple):
     persistence_high: float
     n_outcomes: int
     root_concentration: float = 0.0
+    is_measure: bool = False
 
 
 @compiled
@@ -88,11 +86,14 @@ def _replace(model: Multinomial, concentration: float, persistence: float) -> Mu
         model.persistence_high,
         model.n_outcomes,
         model.root_concentration,
+        model.is_measure,
     )
 
 
 @compiled
 def _base(model: Multinomial) -> dirichlet.Base:
+    if model.is_measure:
+        return hdp.base_measure(model.n_outcomes - 1)
     return dirichlet.even(model.n_outcomes, model.root_concentration)
 
 
@@ -248,6 +249,15 @@ def simulate(stream: Stream, model: Multinomial, theta: Floats, data: Counts, n:
 
 
 @compiled
+def log_prior(model: Multinomial, table: NodeTable, theta: Floats) -> float:
+    """Return the log density of all probabilities; an atom comes from the base measure once."""
+    found = defaults.log_prior(model, table, theta)
+    if model.is_measure:
+        found -= (model.n_outcomes - 1) * math.log(hdp.NOWHERE)
+    return found
+
+
+@compiled
 def log_transition(model: Multinomial, above: Floats, theta: Floats) -> float:
     """Return the log density of a node's log probabilities given its parent's."""
     return dirichlet.log_step(model.concentration, model.persistence, _base(model), above, theta)
@@ -299,67 +309,17 @@ def update_parameters(
     part: int,
     adapting: bool,
 ) -> tuple[int, int]:
-    """Replace the probabilities of all nodes by tables, from below, and draw them anew, from above.
-
-    Let theta have its law given the data. For a leaf e, forget theta[e] and draw its tables t[e]
-    given its data and its parent's theta: now all other theta and t[e] have the law that they have
-    in the model in which theta[e] is integrated out and t[e] is a variable. In it, the tables that
-    pass are like data of the parent. So the same can be done with the next node, whose children
-    have all become tables, and so on up to the root, for which no tables are needed. Then all t
-    have their law given the data, with no theta left. Downwards, theta[root] given its customers
-    is Dir(shapes + customers), and so is each child's given its parent's; what is drawn are theta
-    given t, so theta has its law again. Each step forgets a variable before others are drawn given
-    the rest, which is why theta[e] must not be used after its tables are drawn (partially collapsed
-    Gibbs sampling, van Dyk & Park 2008).
-
-    Linear in nodes x outcomes, and in the logarithm of counts.
-    """
-    customers = _copy_counts(theta, statistics)
-    dirichlet.seat(
-        key, model.concentration, model.persistence, _base(model), table, theta, customers
-    )
-    dirichlet.draw_all(
-        key, model.concentration, model.persistence, _base(model), table, customers, theta
-    )
+    """See :func:`treestick.diffusions.updates.update`."""
+    update(key, model, _base(model), table, statistics, theta, False)
     return theta.shape[0], theta.shape[0]
-
-
-@compiled
-def _copy_counts(theta: Floats, statistics: Floats) -> Floats:
-    customers = np.empty(theta.shape)
-    for node in range(theta.shape[0]):
-        for w in range(theta.shape[1]):
-            customers[node, w] = statistics[node, w]
-    return customers
 
 
 @compiled
 def update_hyperparameters(
     key: Key, model: Multinomial, table: NodeTable, statistics: Floats, theta: Floats
 ) -> Multinomial:
-    """Slice moves on concentration and persistence given the tables; theta is drawn anew.
-
-    Given theta they could hardly move: nodes x outcomes probabilities hold them. Tables are drawn
-    as in :func:`update_parameters`, and are all that is left of theta; given them, both move, and
-    theta is drawn given the tables and the new values.
-    """
-    key = key_of_part(key, 1)  # the streams of update_parameters are those of part 0
-    customers = _copy_counts(theta, statistics)
-    base = _base(model)
-    n_tables, n_passed = dirichlet.seat(
-        key, model.concentration, model.persistence, base, table, theta, customers
-    )
-    stream = open_stream(key_for(key, Purpose.MODEL_HYPERPARAMETERS, 0))
-    concentration = dirichlet.draw_concentration(
-        stream, model.concentration, model.concentration_low, model.concentration_high, base,
-        n_tables, customers,
-    )  # fmt: skip
-    persistence = dirichlet.draw_persistence(
-        stream, model.persistence, model.persistence_low, model.persistence_high,
-        n_passed, n_tables - n_passed,
-    )  # fmt: skip
-    dirichlet.draw_all(key, concentration, persistence, base, table, customers, theta)
-    return _replace(model, concentration, persistence)
+    """Move concentration and persistence with theta integrated out, which is drawn anew."""
+    return _replace(model, *update(key, model, _base(model), table, statistics, theta, True))
 
 
 # -- leaves, for prediction ------------------------------------------------------------------------
@@ -420,7 +380,7 @@ register(
         log_likelihoods,
         add_statistics,
         log_likelihood_of_sums,
-        defaults.log_prior,
+        log_prior,
         log_transition,
         estimate,
         log_evidence,

@@ -46,7 +46,8 @@ class State(NamedTuple):
     """Hyperparameters of the node model: the named tuple that the contract dispatches on."""
     sticks: Sticks
     latent: Any = None
-    """What a model adds: it has a property ``seen``, the data as the nodes see them."""
+    """What a model adds. It has properties: ``seen``, the data as the nodes see them; ``log_data``,
+    the log density of what they do not see; ``shared``, what nodes share, and its ``log_prior``."""
 
     @property
     def n_nodes(self) -> int:

@@ -48,7 +48,14 @@ from treestick.random import (
     reopen,
     uniform_open,
 )
-from treestick.tokens.documents import PER_BLOCK, Documents, Floats, Integers, fill_uniforms
+from treestick.tokens.documents import (
+    PER_BLOCK,
+    Documents,
+    Floats,
+    Integers,
+    Numbers,
+    fill_uniforms,
+)
 
 NEGLIGIBLE = 1e-18
 VANISHES = 1e-18
@@ -168,13 +175,15 @@ def move_cells(
     phi: Floats32,
     of_documents: Floats32,
     of_words: Floats32,
+    topics_of_tokens: Numbers,
     first: int,
     last: int,
 ) -> None:
     """Redraw proportions (if s = 1) and tokens of the documents from ``first`` to before ``last``.
 
-    Their rows of ``of_documents`` are overwritten. The new topics are *added* to ``of_words``, so
-    that threads can count into arrays of their own.
+    Their rows of ``of_documents`` are overwritten, and the topics of their tokens unless that array
+    is empty. The new topics are *added* to ``of_words``, so that threads can count into arrays of
+    their own.
     """
     width = of_words.shape[1]
     rows, topics = of_words.reshape(-1), phi.reshape(-1)
@@ -208,4 +217,6 @@ def move_cells(
                 k = drawn_entry(running, order, place)
                 n_d[k] += _ONE
                 rows[row + k] += _ONE
+                if topics_of_tokens.size > 0:
+                    topics_of_tokens[documents.first_token[d] + token] = k
                 token += 1

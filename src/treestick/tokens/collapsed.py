@@ -11,8 +11,13 @@ the topic, n_k of the topic. Two kinds of documents share this:
 - s = 1 and a = a row of prior weights: proportions are Dir(a), and integrated out too (LDA);
 - s = 0 and a = a row of proportions: the tokens of the document draw their topics from it.
 
-Which row of ``weights`` a document has is ``row_of[d]``: all have one in LDA, and in a tree it is
-that of the document's node. Tokens are visited one after the other, so this is for one thread.
+Each document has its s, and a row of ``weights``, ``row_of[d]``: all have one in LDA, and in a tree
+it is that of the document's node. Tokens are visited one after the other: this is for one thread.
+
+With s = 0 a row may be a measure with infinitely many topics, of which one column, without any
+tokens, stands for all those that no token has: its weight is a[rest] * beta / (V * beta), that of a
+word under a topic drawn from the prior. A token that chooses it is the first of a new topic, which
+the caller has to make room for before the next token can choose.
 
 How it is fast. Counts are float32, exact up to 2**24, a row for each word, and (a + s n_dk) /
 (n_k + V beta) is kept for the document at hand. The token's own topic is left out in a register
@@ -64,6 +69,7 @@ class TopicCounts(NamedTuple):
 
 
 _ONE = np.float32(1.0)
+NOWHERE = -1
 
 
 @compiled
@@ -72,20 +78,23 @@ def move_tokens(
     documents: Documents,
     weights: Floats32,
     row_of: Integers,
-    s: float,
+    s: Floats32,
     beta: float,
     topics: Numbers,
     counts: TopicCounts,
     first: int,
     last: int,
+    rest: int,
+    from_token: int,
 ) -> int:
     """Redraw the topic of each token of the documents from ``first`` to before ``last``.
 
-    ``topics`` (of each token) and ``counts`` are overwritten. Return how many topics have changed.
+    ``topics`` (of each token) and ``counts`` are overwritten. Return the token after the first that
+    chose the topic ``rest`` (``NOWHERE`` for none), and stop there, to go on with ``from_token``;
+    else the number of tokens.
     """
     of_words = counts.of_words.reshape(-1)
     width = counts.of_words.shape[1]
-    share, n_changed = np.float32(s), 0
     prior, prior_total = np.float32(beta), np.float32(documents.n_words * beta)
     prior_vector = fill(prior)
     running, order = make_running(width), drawing_order(width)
@@ -95,12 +104,13 @@ def move_tokens(
         n_longest = max(n_longest, documents.first_token[d + 1] - documents.first_token[d])
     uniforms = np.empty(n_longest + PER_BLOCK, dtype=np.float32)
     for d in range(first, last):
+        share = s[d]
         a, n_d = weights[row_of[d]], counts.of_documents[d]
         for k in range(width):
             factor[k] = (a[k] + share * n_d[k]) / (np.float32(counts.of_topics[k]) + prior_total)
         start = documents.first_token[d]
         fill_uniforms(key, Purpose.TOKENS, d, documents.first_token[d + 1] - start, uniforms)
-        for token in range(start, documents.first_token[d + 1]):
+        for token in range(max(start, from_token), documents.first_token[d + 1]):
             row = np.int64(documents.token_words[token]) * width
             old = np.int64(topics[token])
             of_old = np.float32(counts.of_topics[old] - 1.0) + prior_total
@@ -116,7 +126,6 @@ def move_tokens(
             place = draw_place(running, width, before, uniforms[token - start] * total)
             new = drawn_entry(running, order, place)
             if new != old:
-                n_changed += 1
                 topics[token] = new
                 of_words[row + old] -= _ONE
                 of_words[row + new] += _ONE
@@ -127,7 +136,9 @@ def move_tokens(
                 for moved in (old, new):
                     in_all = np.float32(counts.of_topics[moved]) + prior_total
                     factor[moved] = (a[moved] + share * n_d[moved]) / in_all
-    return n_changed
+                if new == rest:
+                    return token + 1
+    return documents.token_words.size
 
 
 @compiled
@@ -146,3 +157,15 @@ def count_topics(documents: Documents, topics: Numbers, width: int) -> TopicCoun
             counts.of_words[documents.token_words[token], k] += _ONE
             counts.of_topics[k] += 1.0
     return counts
+
+
+def copy_counts(counts: TopicCounts) -> TopicCounts:
+    """Return counts that can be overwritten."""
+    of_documents, of_words, of_topics = counts
+    return TopicCounts(of_documents.copy(), of_words.copy(), of_topics.copy())
+
+
+def mean_topics(counts: TopicCounts, n_topics: int, beta: float) -> Floats:
+    """Return the mean of the topics given the tokens, (n_wk + beta) / (n_k + V beta), row k."""
+    shapes = counts.of_words[:, :n_topics].T.astype(np.float64) + beta
+    return np.asarray(shapes / shapes.sum(axis=1, keepdims=True))

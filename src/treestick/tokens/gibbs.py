@@ -32,6 +32,9 @@ Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Like ``map``: applies a function to each task, perhaps on several threads, results in order."""
 
 
+NONE: Numbers = np.empty(0, dtype=np.int32)
+
+
 class Concentrations(NamedTuple):
     """The two priors: present values, and between what; equal bounds if fixed."""
 
@@ -107,10 +110,12 @@ def move_all_cells(
     counts: TopicCounts,
     run: Run = map,
     n_tasks: int = 1,
+    topics: Numbers = NONE,
 ) -> TopicCounts:
     """Return the counts after all tokens were redrawn given topics (see ``cells.move_cells``).
 
-    ``n_tasks`` ranges of documents with about equally many tokens are given to ``run``.
+    ``n_tasks`` ranges of documents with about equally many tokens are given to ``run``. The topics
+    of the tokens are written to ``topics``, unless that is empty.
     """
     of_documents = counts.of_documents.copy()
     edges = np.searchsorted(
@@ -121,7 +126,7 @@ def move_all_cells(
     def move(task: tuple[int, int]) -> Floats32:
         of_words = np.zeros_like(counts.of_words)
         cells.move_cells(
-            key, documents, weights, row_of, n_topics, s, phi, of_documents, of_words, *task
+            key, documents, weights, row_of, n_topics, s, phi, of_documents, of_words, topics, *task
         )
         return of_words
 
@@ -153,8 +158,9 @@ def sweep(
     row_of = np.zeros(n_documents, dtype=np.int64)
     if mode == COLLAPSED:
         collapsed.move_tokens(
-            key, documents, weights, row_of, 1.0, beta, state.topics, state.counts, 0, n_documents
-        )
+            key, documents, weights, row_of, np.ones(n_documents, dtype=np.float32), beta,
+            state.topics, state.counts, 0, n_documents, collapsed.NOWHERE, 0,
+        )  # fmt: skip
     else:
         phi = draw_topics(key, state.counts, alpha.size, beta, run)
         counts = move_all_cells(
@@ -179,10 +185,3 @@ def run_gibbs(
     while True:
         state = sweep(make_key(seed, chain, state.sweep + 1), state, documents, mode, run, n_tasks)
         yield state
-
-
-def mean_topics(state: TopicState) -> Floats:
-    """Return the mean of the topics given the tokens, (n_wk + beta) / (n_k + V beta), row k."""
-    n_topics = state.concentrations.alpha.size
-    shapes = state.counts.of_words[:, :n_topics].T.astype(np.float64) + state.concentrations.beta
-    return np.asarray(shapes / shapes.sum(axis=1, keepdims=True))

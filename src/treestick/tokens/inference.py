@@ -45,7 +45,7 @@ _ONE = np.float32(1.0)
 
 
 @compiled
-def _draw_topic(
+def draw_topic(
     factor: Floats32,
     phi: Floats32,
     row: int,
@@ -57,7 +57,7 @@ def _draw_topic(
     """Draw a token's topic with weights factor * phi[row]; return it and the total weight.
 
     ``factor`` counts the token at its present topic ``old``, which is left out (``NOWHERE`` if it
-    has none).
+    does not).
     """
     width = factor.size
     without = np.float32(0.0)
@@ -94,7 +94,7 @@ def log_probabilities(
         for cell in range(documents.first[d], documents.first[d + 1]):
             row = np.int64(documents.words[cell]) * width
             for _ in range(documents.counts[cell]):
-                k, total = _draw_topic(factor, rows, row, NOWHERE, uniforms[token], running, order)
+                k, total = draw_topic(factor, rows, row, NOWHERE, uniforms[token], running, order)
                 found += math.log(np.float64(total) / (total_alpha + token))
                 factor[k] += _ONE
                 token += 1
@@ -140,7 +140,7 @@ def infer_proportions(
                 row = np.int64(documents.words[cell]) * width
                 for _ in range(documents.counts[cell]):
                     old = topics[token]
-                    k, _ = _draw_topic(factor, rows, row, old, uniforms[token], running, order)
+                    k, _ = draw_topic(factor, rows, row, old, uniforms[token], running, order)
                     if k != old:
                         topics[token] = k
                         n_d[k] += _ONE

@@ -140,14 +140,22 @@ def move_word_prior(
 
 
 @compiled
+def log_words(counts: TopicCounts, n_topics: int, beta: float) -> float:
+    """Return log p(words | topics of tokens, beta), topics integrated out."""
+    n_words = np.float64(counts.of_words.shape[0])
+    total = _log_risings(beta, _lengths(counts.of_words))
+    for k in range(n_topics):
+        total -= log_rising(n_words * beta, counts.of_topics[k])
+    return total
+
+
+@compiled
 def log_joint(counts: TopicCounts, alpha: Floats, beta: float) -> float:
     """Return log p(words, topics of tokens | alpha, beta), proportions and topics integrated out.
 
     That is of sequences of words: there is no multinomial coefficient.
     """
-    n_words = np.float64(counts.of_words.shape[0])
-    total = _log_risings(beta, _lengths(counts.of_words))
+    total = log_words(counts, alpha.size, beta)
     for k in range(alpha.size):
-        total -= log_rising(n_words * beta, counts.of_topics[k])
         total += _log_risings(alpha[k], _lengths(counts.of_documents[:, k : k + 1].copy()))
     return total - _log_risings(alpha.sum(), _lengths(_totals(counts)))

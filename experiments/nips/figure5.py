@@ -1,0 +1,232 @@
+"""Figure 5 of the paper: trees of documents against LDA, on held-out papers of NIPS 1-12.
+
+    python experiments/nips/figure5.py nips12.npz --out results [--quick]
+
+The file has ``words`` (the word of each token, documents one after the other) and ``doc_ptr``
+(where each begins, and the end). Ten random partitions into 1,200 papers to fit to and 540 to
+predict, 10 to 100 topics, by four models: the Laplace-smoothed multinomial, LDA with
+doc_topic_prior = 50 / K (Griffiths & Steyvers 2004), LDA with an inferred prior for each topic, and
+TopicTree. Perplexity per word, by empirical likelihood with 100,000 pseudo-documents (the
+paper's measure) and by document completion.
+
+Every result is a line of ``results/scores.jsonl`` as soon as it is there; what is there already is
+not done again, so an interrupted run goes on where it was. At the end come ``table.md`` and
+``figure5.png``. ``--quick``: two folds, 20 and 50 topics, fewer sweeps.
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from treestick import LDA, TopicTree
+from treestick.analysis.heldout import make_folds
+from treestick.analysis.topic_draws import laplace_multinomial
+from treestick.report.topic_scores import score
+
+N_TRAIN = 1200
+MULTINOMIAL, FIXED, INFERRED, TREE = "multinomial", "LDA, 50/K", "LDA, inferred", "TopicTree"
+MODELS = (FIXED, INFERRED, TREE)
+MEASURES = {"likelihood": "empirical likelihood", "completion": "document completion"}
+COLOURS = {FIXED: "#b0b0b0", INFERRED: "#4477aa", TREE: "#cc6644"}
+
+
+class Plan(NamedTuple):
+    """How much is done."""
+
+    folds: int
+    topics: tuple[int, ...]
+    lda_sweeps: int
+    tree_sweeps: int
+    burn_in: int
+    n_draws: int
+    thin: int
+
+
+FULL = Plan(10, tuple(range(10, 101, 10)), 1000, 500, 500, 50, 10)
+QUICK = Plan(2, (20, 50), 150, 50, 150, 10, 5)
+
+
+class Job(NamedTuple):
+    """One fit and its scores."""
+
+    fold: int
+    model: str
+    n_topics: int
+
+
+def read(path: str) -> sparse.csr_array:
+    """Return the counts of the corpus."""
+    with np.load(path) as content:
+        words, edges = content["words"].astype(np.int64), content["doc_ptr"]
+    rows = np.repeat(np.arange(edges.size - 1), np.diff(edges))
+    shape = (edges.size - 1, int(words.max()) + 1)
+    return sparse.csr_array((np.ones(words.size), (rows, words)), shape=shape)
+
+
+def make_model(job: Job, plan: Plan) -> Any:
+    """Return the estimator of a job; all have the same number of sweeps before the first draw."""
+    shared: dict[str, Any] = {
+        "n_draws": plan.n_draws, "thin": plan.thin, "n_jobs": 1, "n_chains": 1,
+        "random_state": job.fold, "verbose": 0,
+    }  # fmt: skip
+    if job.model == TREE:
+        return TopicTree(
+            job.n_topics, lda_sweeps=plan.lda_sweeps, tree_sweeps=plan.tree_sweeps,
+            burn_in=plan.burn_in, **shared,
+        )  # fmt: skip
+    prior = {"doc_topic_prior": 50.0 / job.n_topics} if job.model == FIXED else {}
+    burn_in = plan.lda_sweeps + plan.tree_sweeps + plan.burn_in
+    return LDA(job.n_topics, burn_in=burn_in, **prior, **shared)
+
+
+def run(path: str, job: Job, plan: Plan) -> dict[str, Any]:
+    """Fit one model to one fold, and score it."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    counts = read(path)
+    train, test = make_folds(counts.shape[0], N_TRAIN, plan.folds)[job.fold]
+    began = time.process_time()
+    more: dict[str, Any] = {}
+    if job.model == MULTINOMIAL:
+        draws: Any = [laplace_multinomial(counts[train])]
+    else:
+        model = make_model(job, plan).fit(counts[train])
+        draws = model.topic_draws_
+        if job.model == TREE:
+            more = {
+                "nodes": float(np.mean([tree.n_nodes for tree in model.draws_])),
+                "depth": float(np.mean([tree.depth.max() for tree in model.draws_])),
+                "concentration": model.concentration_,
+            }
+    fitted = time.process_time()
+    found = score(draws, counts[test], 1 if job.model == MULTINOMIAL else 100_000, job.fold)
+    return {
+        **job._asdict(), **found._asdict(), **more, "fit_seconds": fitted - began,
+        "score_seconds": time.process_time() - fitted, "plan": list(plan),
+    }  # fmt: skip
+
+
+def jobs(plan: Plan) -> Iterator[Job]:
+    """Yield all jobs, the shortest fold by fold."""
+    for fold in range(plan.folds):
+        yield Job(fold, MULTINOMIAL, 1)
+        for n_topics in plan.topics:
+            for model in MODELS:
+                yield Job(fold, model, n_topics)
+
+
+def load(path: Path, plan: Plan) -> dict[Job, dict[str, Any]]:
+    """Return the results that are there, of this plan."""
+    found = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            result = json.loads(line)
+            if result["plan"] == json.loads(json.dumps(plan)):
+                found[Job(result["fold"], result["model"], result["n_topics"])] = result
+    return found
+
+
+def table(results: dict[Job, dict[str, Any]], plan: Plan) -> Iterator[str]:
+    """Yield the rows of a table: means over folds, and their standard deviations."""
+    yield "| model | K | empirical likelihood | completion | effective | nodes | CPU s to fit |"
+    yield "|---|---|---|---|---|---|---|"
+    every = [(MULTINOMIAL, 1), *((model, k) for k in plan.topics for model in MODELS)]
+    for model, n_topics in every:
+        rows = [results[Job(fold, model, n_topics)] for fold in range(plan.folds)]
+
+        def spread(name: str, rows: list[dict[str, Any]] = rows) -> str:
+            values = [row[name] for row in rows]
+            return f"{np.mean(values):.0f} ± {np.std(values, ddof=1):.0f}"
+
+        nodes = f"{np.mean([r['nodes'] for r in rows]):.0f}" if "nodes" in rows[0] else ""
+        effective = np.mean([row["n_effective"] for row in rows])
+        seconds = np.mean([row["fit_seconds"] for row in rows])
+        yield (
+            f"| {model} | {n_topics if model != MULTINOMIAL else ''} | {spread('likelihood')} | "
+            f"{spread('completion')} | {effective:.1f} | {nodes} | {seconds:.0f} |"
+        )
+
+
+def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
+    """Draw both panels, for both measures."""
+    figure = Figure(figsize=(11, 7.5), layout="constrained")
+    axes = figure.subplots(2, 2, width_ratios=(1, 1.2))
+    for (left, right), (measure, name) in zip(axes, MEASURES.items(), strict=True):
+        for model in MODELS:
+            gains = np.array([
+                [results[Job(f, MULTINOMIAL, 1)][measure] - results[Job(f, model, k)][measure]
+                 for k in plan.topics] for f in range(plan.folds)
+            ])  # fmt: skip
+            left.errorbar(
+                plan.topics, gains.mean(axis=0), gains.std(axis=0, ddof=1), label=model,
+                color=COLOURS[model], marker="o", markersize=4, capsize=3,
+            )  # fmt: skip
+        left.set(xlabel="topics", ylabel="improvement over the multinomial", title=f"a) {name}")
+        left.legend(frameon=False)
+        for place, model in enumerate((MULTINOMIAL, *MODELS)):
+            topics = (1,) if model == MULTINOMIAL else plan.topics
+            for fold in range(plan.folds):
+                best = min(topics, key=lambda k: results[Job(fold, model, k)][measure])
+                height = results[Job(fold, model, best)][measure]
+                x = fold + 0.2 * (place - 1.5)
+                right.bar(x, height, 0.19, color=COLOURS.get(model, "#dddddd"),
+                          label=model if fold == 0 else None)  # fmt: skip
+                if model != MULTINOMIAL:
+                    right.text(x, height, best, ha="center", va="bottom", fontsize=7)
+        lowest = min(result[measure] for result in results.values())
+        right.set(
+            xlabel="fold", ylabel="best perplexity per word", title=f"b) {name}",
+            xticks=range(plan.folds), ylim=(0.8 * lowest, None),
+        )  # fmt: skip
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Run what is not there yet; then the table and the figure."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", help="nips12.npz")
+    parser.add_argument("--out", type=Path, default=Path("nips-results"))
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    plan = QUICK if options.quick else FULL
+    options.out.mkdir(parents=True, exist_ok=True)
+    scores = options.out / "scores.jsonl"
+    results = load(scores, plan)
+    missing = [job for job in jobs(plan) if job not in results]
+    # Longest first, so that the processes end together; the first of all compiles for the others.
+    missing.sort(key=lambda job: (job.model != TREE, -job.n_topics))
+    began = time.perf_counter()
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.processes, spawn, max_tasks_per_child=1) as pool:
+        running = {pool.submit(run, options.data, job, plan): job for job in missing}
+        for done in as_completed(running):
+            result = done.result()
+            results[running[done]] = result
+            with scores.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(result) + "\n")
+            print(
+                f"{time.perf_counter() - began:6.0f} s  fold {result['fold']}  "
+                f"{result['model']:14} K = {result['n_topics']:3}  "
+                f"{result['likelihood']:7.1f}  {result['completion']:7.1f}", flush=True,
+            )  # fmt: skip
+    lines = "\n".join(table(results, plan))
+    print(lines)
+    (options.out / "table.md").write_text(lines + "\n", encoding="utf-8")
+    draw(results, plan, options.out / "figure5.png")
+
+
+if __name__ == "__main__":
+    main()
