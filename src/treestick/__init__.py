@@ -23,6 +23,7 @@ __all__ = [
     "Tree",
     "Uniform",
     "__version__",
+    "load_run",
     "prior",
 ]
 
@@ -35,7 +36,7 @@ def __getattr__(name: str) -> Any:
     """Import the parts that need compiled code when they are first used."""
     if name == "prior":
         return import_module("treestick.prior")
-    if name in ("BernoulliTree", "GaussianTree", "HDPTree", "LDA", "MultinomialTree"):
+    if name in ("BernoulliTree", "GaussianTree", "HDPTree", "LDA", "MultinomialTree", "load_run"):
         return getattr(import_module("treestick.estimators"), name)
     raise AttributeError(f"module 'treestick' has no attribute {name!r}")
 

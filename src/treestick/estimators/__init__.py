@@ -5,5 +5,6 @@ from treestick.estimators.gaussian import GaussianTree
 from treestick.estimators.hdp import HDPTree
 from treestick.estimators.lda import LDA
 from treestick.estimators.multinomial import MultinomialTree
+from treestick.estimators.runs import load_run
 
-__all__ = ["LDA", "BernoulliTree", "GaussianTree", "HDPTree", "MultinomialTree"]
+__all__ = ["LDA", "BernoulliTree", "GaussianTree", "HDPTree", "MultinomialTree", "load_run"]

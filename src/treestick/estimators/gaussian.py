@@ -102,6 +102,9 @@ class GaussianTree(TreeEstimator):
         Number of threads; None for all cores, -1 likewise. It changes nothing but the time.
     random_state : int, RandomState or None
         The same number gives the same draws, bit for bit.
+    run_dir : path or None
+        Folder for the draws, which outlives the process: see :func:`treestick.load_run`. A run that
+        is there already goes on. None for a temporary folder.
     verbose : int, default 1
         0 for no progress bar. It appears in terminals and notebooks only.
 
@@ -131,6 +134,8 @@ class GaussianTree(TreeEstimator):
     True
     """
 
+    _stored_types = (Units,)
+
     def __init__(
         self,
         *,
@@ -150,6 +155,7 @@ class GaussianTree(TreeEstimator):
         schedule: str = "default",
         n_jobs: int | None = None,
         random_state: Any = None,
+        run_dir: Any = None,
         verbose: int = 1,
     ) -> None:
         self.alpha0 = alpha0
@@ -168,6 +174,7 @@ class GaussianTree(TreeEstimator):
         self.schedule = schedule
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.run_dir = run_dir
         self.verbose = verbose
 
     def _read(self, X: Any) -> Floats:

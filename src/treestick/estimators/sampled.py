@@ -1,0 +1,243 @@
+"""What all estimators that run Markov chains share: fitting, into a run that can go on later."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+from sklearn.base import BaseEstimator
+
+from treestick._jit import on_first_compile
+from treestick.engine.progress import Progress
+from treestick.engine.threads import count_jobs, run_chains
+from treestick.estimators.configuration import claim, note_features
+from treestick.inputs import InvalidType, check_whole_number, shown
+from treestick.moves.tasks import Run
+from treestick.store import CONSTANTS, STATE, DrawRecord, RunFolder, RunLog, Trace
+
+SECONDS_UNSAVED = 5.0
+"""Between draws, the state of a chain is saved when it was not for so long."""
+
+
+class Step(NamedTuple):
+    """A chain after a sweep."""
+
+    sweep: int
+    log_likelihood: float
+    n_shown: int
+    """Number of nodes, or what else is counted."""
+    record: Callable[[], DrawRecord]
+    """Makes the draw."""
+    state: Any
+    """All that the chain needs to go on: named tuples, arrays and numbers."""
+
+
+class Lengths(NamedTuple):
+    """How long chains run."""
+
+    n_draws: int
+    burn_in: int
+    thin: int
+    n_chains: int
+
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps of each chain, from its first to its last."""
+        return self.burn_in + self.n_draws * self.thin
+
+    def is_draw(self, sweep: int) -> bool:
+        """Return whether a draw is kept after a sweep."""
+        return sweep > self.burn_in and (sweep - self.burn_in) % self.thin == 0
+
+
+class Job(NamedTuple):
+    """What is to be sampled."""
+
+    table: Any
+    """The data as scikit-learn validates them."""
+    names: list[str] | None
+    """Of features, where the table does not have them."""
+    data: Any
+    """As the model has them."""
+    n_data: int
+    constants: Any
+    """What the fitted estimator needs beside draws: a named tuple."""
+    steps: Callable[[int, int, Run, tuple[int, Any] | None], Iterator[Step]]
+    """Takes seed, chain, what runs tasks, and the sweep and state to go on from; runs the chain."""
+
+
+class SampledEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators. A subclass prepares a job, and takes what was drawn."""
+
+    if TYPE_CHECKING:  # set by the constructors of subclasses, as scikit-learn wants it
+        n_draws: int
+        burn_in: int
+        thin: int
+        n_chains: int
+        n_jobs: int | None
+        random_state: Any
+        verbose: int
+    run_dir: Any = None
+
+    _counted: ClassVar[str] = "nodes"
+    _compiling: ClassVar[str] = "compiling ..."
+    _stored_types: ClassVar[tuple[type, ...]] = ()
+    """Named tuples of the subclass that are part of states and constants."""
+    _known: ClassVar[dict[str, type[SampledEstimator]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        SampledEstimator._known[cls.__name__] = cls
+
+    @abstractmethod
+    def _prepare(self, X: Any) -> Job:
+        """Check data and parameters; return what is to be sampled."""
+
+    @abstractmethod
+    def _take(self, run: RunFolder, traces: list[Trace], constants: Any) -> None:
+        """Set the fitted attributes."""
+
+    @abstractmethod
+    def _warn_of_disagreement(self) -> None:
+        """Warn if chains disagree."""
+
+    @classmethod
+    def _types(cls) -> tuple[type, ...]:
+        """Return the named tuples that may be in a stored state."""
+        return cls._stored_types
+
+    def _check_constants(self, constants: Any) -> None:
+        """Raise :class:`DamagedRun` if constants that were read do not fit each other."""
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Draw from the posterior given ``X``.
+
+        An interrupt (Ctrl-C) ends the chains after their present sweep; the draws so far are kept,
+        and the estimator is fitted with them. Before the first draw there is nothing to keep, and
+        the interrupt is raised. A fit that fails leaves the estimator as it was.
+
+        With ``run_dir``, draws go to that folder. If it holds a run of the same data and
+        parameters, that run goes on: an interrupted one is completed, with the same draws as if it
+        had never stopped, and a larger ``n_draws`` extends it.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The data. Sparse matrices where the class says so.
+        y : ignored
+            Present by convention.
+
+        Returns
+        -------
+        self
+        """
+        job = self._prepare(X)
+        # Now for the errors, later for what it sets.
+        note_features(BaseEstimator(), job.table, job.names)
+        lengths = self._lengths()
+        with contextlib.closing(RunFolder(_folder(self.run_dir))) as run:
+            seed = claim(self, run, job.table, job.names, job.data, job.n_data)
+            interrupted = sample(self, run, job, lengths, seed)
+        traces = read_traces(run)
+        if not traces:
+            raise KeyboardInterrupt
+        note_features(self, job.table, job.names)
+        self._take(run, traces, job.constants)
+        # Warnings last: where they are errors, the estimator is fitted all the same.
+        if interrupted:
+            kept = ", ".join(str(len(trace)) for trace in traces)
+            warnings.warn(
+                f"interrupted: fitted with the draws so far ({kept} of {lengths.n_draws} per "
+                "chain)",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._warn_of_disagreement()
+        return self
+
+    def _lengths(self) -> Lengths:
+        count_jobs(self.n_jobs)
+        return Lengths(
+            check_whole_number("n_draws", self.n_draws, 1),
+            check_whole_number("burn_in", self.burn_in, 0),
+            check_whole_number("thin", self.thin, 1),
+            check_whole_number("n_chains", self.n_chains, 1, 2**31),
+        )
+
+
+def sample(
+    estimator: SampledEstimator, run: RunFolder, job: Job, lengths: Lengths, seed: int
+) -> bool:
+    """Run all chains to their ends, from where they are; say whether they were interrupted."""
+    saved = {k: _saved(estimator, run, k) for k in range(lengths.n_chains)}
+    done = {chain: 0 if at is None else at[0] for chain, at in saved.items()}
+    left = {chain: lengths.n_sweeps - n for chain, n in done.items() if n < lengths.n_sweeps}
+    before = {chain: _seconds(run, chain) for chain in left}
+    last_saved = dict.fromkeys(left, time.monotonic())
+    began = time.perf_counter()
+    quiet = not estimator.verbose
+    counted = estimator._counted
+    with Progress(lengths.n_chains, lengths.n_sweeps, quiet, counted=counted) as progress:
+
+        def make_chain(chain: int, tasks: Run) -> Iterator[Step]:
+            if not run.is_temporary and done[chain] == 0:
+                run.chain(chain).save(CONSTANTS, 0, job.constants)
+            return job.steps(seed, chain, tasks, saved.pop(chain))
+
+        def after_sweep(chain: int, step: Step) -> None:
+            state = None if run.is_temporary else step.state
+            if lengths.is_draw(step.sweep):
+                seconds = before[chain] + time.perf_counter() - began
+                run.append(step.record(), seconds, state)
+                last_saved[chain] = time.monotonic()
+            elif state is not None and time.monotonic() - last_saved[chain] > SECONDS_UNSAVED:
+                run.chain(chain).save(STATE, step.sweep, state)
+                last_saved[chain] = time.monotonic()
+            progress.update(chain, step.sweep, step.log_likelihood, step.n_shown)
+
+        with on_first_compile(lambda: progress.say(estimator._compiling)), _logged(run):
+            return run_chains(make_chain, left, estimator.n_jobs, after_sweep)
+
+
+def _saved(estimator: SampledEstimator, run: RunFolder, chain: int) -> tuple[int, Any] | None:
+    return None if run.is_temporary else run.chain(chain).load(STATE, estimator._types())
+
+
+def _seconds(run: RunFolder, chain: int) -> float:
+    seconds = run.chain(chain).trace().seconds
+    return float(seconds[-1]) if seconds.size else 0.0
+
+
+@contextlib.contextmanager
+def _logged(run: RunFolder) -> Iterator[None]:
+    """Write the end of sampling to the run's log, whichever it is."""
+    if run.is_temporary:
+        yield
+        return
+    log = RunLog(run.folder)
+    try:
+        yield
+    except BaseException as error:
+        log.write("failed", error=f"{type(error).__name__}: {error}")
+        raise
+    log.write("ended", draws=run.n_per_chain())
+
+
+def read_traces(run: RunFolder) -> list[Trace]:
+    """Return the scalars of all chains that have draws."""
+    traces = [run.chain(chain).trace() for chain in range(len(run.n_per_chain()))]
+    return [trace for trace in traces if len(trace)]
+
+
+def _folder(run_dir: Any) -> Path | None:
+    if run_dir is None:
+        return None
+    if not isinstance(run_dir, str | os.PathLike):
+        raise InvalidType(f"run_dir={shown(run_dir)} is not a folder")
+    return Path(run_dir)
