@@ -22,9 +22,15 @@ from treestick.analysis.convergence import disagreements, effective_draws
 from treestick.chain import SCHEDULES, run_chain
 from treestick.engine.threads import count_jobs
 from treestick.estimators.draws import Draws, Mixture, inferred, to_record
-from treestick.estimators.sampled import Job, SampledEstimator, Step
+from treestick.estimators.sampled import Job, SampledEstimator, Step, ids_of
 from treestick.estimators.states import STORED_TYPES, Constants, check_constants, check_state
-from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
+from treestick.inputs import (
+    InvalidValue,
+    check_hyperparameter,
+    check_whole_number,
+    data_errors,
+    shown,
+)
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.tasks import Run
 from treestick.prior.parameters import MOST_DATA
@@ -115,7 +121,8 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
     # -- fitting -----------------------------------------------------------------------------------
 
     def _prepare(self, X: Any) -> Job:
-        values = self._read(X)
+        with data_errors():
+            values = self._read(X)
         burn_in = check_whole_number("burn_in", self.burn_in, 0)
         if self.schedule not in SCHEDULES:
             raise InvalidValue(f"schedule={shown(self.schedule)} is not one of {SCHEDULES}")
@@ -145,7 +152,7 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
                     swept.state,
                 )
 
-        return Job(X, None, data, n_data, Constants(model, units, sticks), steps)
+        return Job(X, None, ids_of(X), data, n_data, Constants(model, units, sticks), steps)
 
     @classmethod
     def _types(cls) -> tuple[type, ...]:

@@ -110,29 +110,21 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def claim(
-    estimator: Any,
-    run: RunFolder,
-    table: Any,
-    names: Sequence[str] | None,
-    data: Any,
-    n_data: int,
-) -> int:
+def claim(estimator: Any, run: RunFolder, job: Any) -> int:
     """Begin a run, or take up the one that is there; return its seed.
 
-    One that is there has to be of the same estimator, parameters and data. ``data`` are those of
-    the compiled model, ``table`` is what scikit-learn validates.
+    One that is there has to be of the same estimator, parameters and data.
     """
     if run.is_temporary:
         return draw_seed(estimator.random_state)
     features = BaseEstimator()
-    note_features(features, table, names)
+    note_features(features, job.table, job.names)
     wanted: dict[str, Any] = {
         "estimator": type(estimator).__name__,
         "parameters": encode_parameters(estimator.get_params(deep=False)),
         "data": {
-            "fingerprint": fingerprint(data),
-            "n_data": n_data,
+            "fingerprint": fingerprint(job.data),
+            "n_data": job.n_data,
             "n_features": int(features.n_features_in_),
             "feature_names": [str(name) for name in getattr(features, "feature_names_in_", [])],
         },
@@ -142,7 +134,10 @@ def claim(
     if before is None:
         seed = draw_seed(estimator.random_state)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        run.configure({**wanted, "seed": seed, "began": now, "made_with": versions()})
+        made = {"seed": seed, "began": now, "made_with": versions()}
+        if job.ids is not None:
+            run.name_data(job.ids)
+        run.configure({**wanted, **made, "source": estimator._source})
         log.write("began", estimator=wanted["estimator"], seed=seed)
         return seed
     check_same(run.folder, before, wanted)

@@ -20,10 +20,16 @@ from treestick.analysis.convergence import disagreements
 from treestick.analysis.topic_draws import DirichletDraw
 from treestick.engine.threads import count_jobs
 from treestick.estimators.draws import number_draws
-from treestick.estimators.sampled import Job, SampledEstimator, Step
+from treestick.estimators.sampled import Job, SampledEstimator, Step, ids_of
 from treestick.estimators.topic_states import Vocabulary, check_topic_state
 from treestick.estimators.vectors import to_array
-from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
+from treestick.inputs import (
+    InvalidValue,
+    check_hyperparameter,
+    check_whole_number,
+    data_errors,
+    shown,
+)
 from treestick.io import Corpus, known_counts, read_counts
 from treestick.moves.tasks import Run
 from treestick.random import make_key
@@ -166,9 +172,10 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SampledEstimator): 
 
     def _prepare(self, X: Any) -> Job:
         table = X.counts if isinstance(X, Corpus) else X
-        counts = self._read(table)
-        if counts.nnz == 0:
-            raise InvalidValue("all documents are empty: there is nothing to infer topics from")
+        with data_errors():
+            counts = self._read(table)
+            if counts.nnz == 0:
+                raise InvalidValue("all documents are empty: there is nothing to infer topics from")
         concentrations, n_jobs = self.check_parameters()
         documents = make_documents(counts)
 
@@ -187,8 +194,9 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SampledEstimator): 
                     now.sweep, found, alpha.size, partial(_to_record, chain, now, found), now
                 )
 
-        names = X.vocabulary if isinstance(X, Corpus) else None
-        return Job(table, names, documents, counts.shape[0], Vocabulary(counts.shape[1]), steps)
+        names, ids = (X.vocabulary, X.ids) if isinstance(X, Corpus) else (None, ids_of(X))
+        constants = Vocabulary(int(counts.shape[1]))
+        return Job(table, names, ids, documents, int(counts.shape[0]), constants, steps)
 
     def _take(self, run: RunFolder, traces: list[Trace], constants: Vocabulary) -> None:
         self._traces = traces

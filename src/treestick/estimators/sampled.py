@@ -63,6 +63,8 @@ class Job(NamedTuple):
     """The data as scikit-learn validates them."""
     names: list[str] | None
     """Of features, where the table does not have them."""
+    ids: list[str] | None
+    """Names of the data."""
     data: Any
     """As the model has them."""
     n_data: int
@@ -85,6 +87,10 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
         verbose: int
     run_dir: Any = None
 
+    _interrupted: bool = False
+    """Whether the last fit was."""
+    _source: dict[str, Any] | None = None
+    """Where data come from: the command line notes it in the run, to find them again."""
     _counted: ClassVar[str] = "nodes"
     _compiling: ClassVar[str] = "compiling ..."
     _stored_types: ClassVar[tuple[type, ...]] = ()
@@ -142,15 +148,15 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
         note_features(BaseEstimator(), job.table, job.names)
         lengths = self._lengths()
         with contextlib.closing(RunFolder(_folder(self.run_dir))) as run:
-            seed = claim(self, run, job.table, job.names, job.data, job.n_data)
-            interrupted = sample(self, run, job, lengths, seed)
+            seed = claim(self, run, job)
+            self._interrupted = sample(self, run, job, lengths, seed)
         traces = read_traces(run)
         if not traces:
             raise KeyboardInterrupt
         note_features(self, job.table, job.names)
         self._take(run, traces, job.constants)
         # Warnings last: where they are errors, the estimator is fitted all the same.
-        if interrupted:
+        if self._interrupted:
             kept = ", ".join(str(len(trace)) for trace in traces)
             warnings.warn(
                 f"interrupted: fitted with the draws so far ({kept} of {lengths.n_draws} per "
@@ -233,6 +239,14 @@ def read_traces(run: RunFolder) -> list[Trace]:
     """Return the scalars of all chains that have draws."""
     traces = [run.chain(chain).trace() for chain in range(len(run.n_per_chain()))]
     return [trace for trace in traces if len(trace)]
+
+
+def ids_of(X: Any) -> list[str] | None:
+    """Return the names of the rows of a data frame, if they are more than numbers in order."""
+    index = getattr(X, "index", None)
+    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
+        return None
+    return [str(name) for name in index]
 
 
 def _folder(run_dir: Any) -> Path | None:
