@@ -14,6 +14,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 HIGHEST_RHAT, FEWEST_DRAWS = 1.05, 100
 LARGEST_GAP = 0.1
+TAILS = (0.05, 0.95)
 
 
 class Row(NamedTuple):
@@ -57,7 +58,7 @@ def _row(name: str, trace: Floats) -> Row:
     stats: Any = array_stats
     rhat = float(stats.rhat(trace, **axes)) if trace.shape[0] > 1 else nan
     bulk = float(stats.ess(trace, method="bulk", **axes))
-    tail = float(stats.ess(trace, method="tail", **axes))
+    tail = float(stats.ess(trace, method="tail", prob=TAILS, **axes))
     return Row(name, mean, sd, rhat, bulk, tail, float(stats.mcse(trace, **axes)))
 
 

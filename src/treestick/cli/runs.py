@@ -16,7 +16,7 @@ from treestick.inputs import InvalidValue
 if TYPE_CHECKING:
     from treestick.estimators.commands import Source, Status
 
-NOT_CONVERGED = 4
+FAILED, NOT_CONVERGED = 1, 4
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 IdColumn = Annotated[
     str | None, typer.Option("--id", help="Column with names of rows. Default: a first one 'id'.")
@@ -48,6 +48,9 @@ def fit(
     chains: Annotated[int | None, WholeNumber(help="Number of chains.")] = None,
     seed: Annotated[int | None, WholeNumber(help="The same seed, the same draws.")] = None,
     jobs: Annotated[int | None, WholeNumber(help="Threads. Default: all cores.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Where chains run: processes (default) or threads.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with parameters: alpha0 = [1, 50] ...")
     ] = None,
@@ -70,10 +73,14 @@ def fit(
     from treestick.estimators import choice, commands
 
     given = {"n_draws": draws, "burn_in": burn_in, "thin": thin, "n_chains": chains,
-             "random_state": seed, "n_jobs": jobs}  # fmt: skip
+             "random_state": seed, "n_jobs": jobs, "engine": engine}  # fmt: skip
     from_file = {} if config is None else choice.read_config(config)
     model = choice.check_model(from_file.pop("model", model) if model == "auto" else model)
-    parameters = from_file | {k: value for k, value in given.items() if value is not None}
+    parameters = (
+        {"engine": "processes"}
+        | from_file
+        | {k: value for k, value in given.items() if value is not None}
+    )
     goal = None if until is None else commands.parse_goal(until)
     if goal is None and max_draws is not None:
         raise InvalidValue(f"max-draws={max_draws} has no effect without --until")
@@ -121,6 +128,9 @@ def _run(
     if interrupted:
         say(f"stopped; `treestick resume {output}` goes on")
         raise typer.Exit(signals.exit_code())
+    if estimator._died:
+        say(f"`treestick resume {output}` completes what is missing")
+        raise typer.Exit(FAILED)
     print(f"Next: treestick diagnose {output}")
     if strict and not commands.diagnose(estimator)[2].is_good:
         say("the chains have not converged")

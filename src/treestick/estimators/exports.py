@@ -187,7 +187,13 @@ def _write_zarr(idata: xarray.DataTree, path: Path) -> None:
     if path.exists():
         raise InvalidValue(f"output={str(path)!r} exists; choose another name")
     with aside(path) as new:
-        idata.to_zarr(new, consolidated=False)
+        idata.map_over_datasets(_with_plain_texts).to_zarr(new, consolidated=False)
+
+
+def _with_plain_texts(dataset: xarray.Dataset) -> xarray.Dataset:
+    """Return a data set whose texts have any length: Zarr has no standard for others."""
+    texts = {name: v.astype(object) for name, v in dataset.coords.items() if v.dtype.kind == "U"}
+    return dataset.assign_coords(texts)
 
 
 def _write_netcdf(idata: xarray.DataTree, path: Path) -> None:

@@ -100,6 +100,9 @@ class GaussianTree(TreeEstimator):
         subtrees that move.
     n_jobs : int or None
         Number of threads; None for all cores, -1 likewise. It changes nothing but the time.
+    engine : {"threads", "processes"}
+        Where chains run: on threads of this process, or each in a process of its own, where one
+        that dies leaves the others alone. Scripts then need ``if __name__ == "__main__":``.
     random_state : int, RandomState or None
         The same number gives the same draws, bit for bit.
     run_dir : path or None
@@ -154,6 +157,7 @@ class GaussianTree(TreeEstimator):
         init: Any = "root",
         schedule: str = "default",
         n_jobs: int | None = None,
+        engine: str = "threads",
         random_state: Any = None,
         run_dir: Any = None,
         verbose: int = 1,
@@ -173,6 +177,7 @@ class GaussianTree(TreeEstimator):
         self.init = init
         self.schedule = schedule
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.run_dir = run_dir
         self.verbose = verbose

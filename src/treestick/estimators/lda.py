@@ -92,6 +92,8 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SampledEstimator): 
         Chains number their topics each in its own way.
     n_jobs : int or None, default None
         Threads; None for all cores. Draws are the same for any number.
+    engine : {"threads", "processes"}
+        As for :class:`GaussianTree`.
     random_state : int, RandomState or None
         As everywhere in scikit-learn.
     run_dir : path or None
@@ -143,6 +145,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SampledEstimator): 
         thin: int = 10,
         n_chains: int = 1,
         n_jobs: int | None = None,
+        engine: str = "threads",
         random_state: Any = None,
         run_dir: Any = None,
         verbose: int = 1,
@@ -156,6 +159,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SampledEstimator): 
         self.thin = thin
         self.n_chains = n_chains
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.run_dir = run_dir
         self.verbose = verbose

@@ -7,20 +7,25 @@ import os
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from treestick._jit import on_first_compile
+from treestick.engine.processes import Ended, run_processes
 from treestick.engine.progress import Progress
 from treestick.engine.threads import count_jobs, run_chains
 from treestick.estimators.configuration import claim, note_features
-from treestick.inputs import InvalidType, check_whole_number, shown
+from treestick.inputs import InvalidType, InvalidValue, check_whole_number, shown
 from treestick.moves.tasks import Run
 from treestick.store import CONSTANTS, STATE, DrawRecord, RunFolder, RunLog, Trace
 
+ENGINES = ("threads", "processes")
+SECONDS_UNTOLD = 0.1
+"""Between two lines that the process of a chain tells."""
 SECONDS_UNSAVED = 5.0
 """Between draws, the state of a chain is saved when it was not for so long."""
 
@@ -86,9 +91,12 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
         random_state: Any
         verbose: int
     run_dir: Any = None
+    engine: str = "threads"
 
     _interrupted: bool = False
     """Whether the last fit was."""
+    _died: Mapping[int, str] = MappingProxyType({})
+    """Chains of the last fit that failed, and why."""
     _source: dict[str, Any] | None = None
     """Where data come from: the command line notes it in the run, to find them again."""
     _counted: ClassVar[str] = "nodes"
@@ -149,8 +157,11 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
         lengths = self._lengths()
         with contextlib.closing(RunFolder(_folder(self.run_dir))) as run:
             seed = claim(self, run, job)
-            self._interrupted = sample(self, run, job, lengths, seed)
+            ended = self._sample(run, job, X, seed, lengths)
+        self._interrupted, self._died = ended
         traces = read_traces(run)
+        if not traces and self._died:
+            raise InvalidValue(f"no chain has drawn anything: {_listed(self._died)}")
         if not traces:
             raise KeyboardInterrupt
         note_features(self, job.table, job.names)
@@ -164,11 +175,35 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
                 RuntimeWarning,
                 stacklevel=2,
             )
+        if self._died:
+            warnings.warn(
+                f"{_listed(self._died)}; fitted with the others, and fit with the same run_dir "
+                "completes it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self._warn_of_disagreement()
         return self
 
+    def _sample(self, run: RunFolder, job: Job, X: Any, seed: int, lengths: Lengths) -> Ended:
+        """Run all chains."""
+        quiet, counted = not self.verbose, self._counted
+        with (
+            Progress(lengths.n_chains, lengths.n_sweeps, quiet, counted=counted) as progress,
+            on_first_compile(lambda: progress.say(self._compiling)),
+            _logged(run) as ended,
+        ):
+            if self.engine == "processes" and lengths.n_chains > 1:
+                ended.append(sample_in_processes(self, run, X, seed, progress))
+            else:
+                chains = range(lengths.n_chains)
+                ended.append(Ended(sample(self, run, job, seed, chains, progress.update), {}))
+        return ended[0]
+
     def _lengths(self) -> Lengths:
         count_jobs(self.n_jobs)
+        if self.engine not in ENGINES:
+            raise InvalidValue(f"engine={shown(self.engine)} is not one of {ENGINES}")
         return Lengths(
             check_whole_number("n_draws", self.n_draws, 1),
             check_whole_number("burn_in", self.burn_in, 0),
@@ -177,38 +212,96 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
 
+class Stopped(Exception):
+    """A chain was asked to stop; what it had is saved."""
+
+
 def sample(
-    estimator: SampledEstimator, run: RunFolder, job: Job, lengths: Lengths, seed: int
+    estimator: SampledEstimator,
+    run: RunFolder,
+    job: Job,
+    seed: int,
+    chains: Iterable[int],
+    report: Callable[[int, int, float, int], None],
 ) -> bool:
-    """Run all chains to their ends, from where they are; say whether they were interrupted."""
-    saved = {k: _saved(estimator, run, k) for k in range(lengths.n_chains)}
+    """Run chains to their ends, from where they are; say whether they were interrupted.
+
+    ``report`` gets chain, sweep, log likelihood and number of nodes after each sweep.
+    """
+    lengths = estimator._lengths()
+    saved = {k: _saved(estimator, run, k) for k in chains}
     done = {chain: 0 if at is None else at[0] for chain, at in saved.items()}
     left = {chain: lengths.n_sweeps - n for chain, n in done.items() if n < lengths.n_sweeps}
     before = {chain: _seconds(run, chain) for chain in left}
     last_saved = dict.fromkeys(left, time.monotonic())
     began = time.perf_counter()
-    quiet = not estimator.verbose
-    counted = estimator._counted
-    with Progress(lengths.n_chains, lengths.n_sweeps, quiet, counted=counted) as progress:
 
-        def make_chain(chain: int, tasks: Run) -> Iterator[Step]:
-            if not run.is_temporary and done[chain] == 0:
-                run.chain(chain).save(CONSTANTS, 0, job.constants)
-            return job.steps(seed, chain, tasks, saved.pop(chain))
+    def make_chain(chain: int, tasks: Run) -> Iterator[Step]:
+        if not run.is_temporary and done[chain] == 0:
+            run.chain(chain).save(CONSTANTS, 0, job.constants)
+        return job.steps(seed, chain, tasks, saved.pop(chain))
 
-        def after_sweep(chain: int, step: Step) -> None:
-            state = None if run.is_temporary else step.state
-            if lengths.is_draw(step.sweep):
-                seconds = before[chain] + time.perf_counter() - began
-                run.append(step.record(), seconds, state)
-                last_saved[chain] = time.monotonic()
-            elif state is not None and time.monotonic() - last_saved[chain] > SECONDS_UNSAVED:
-                run.chain(chain).save(STATE, step.sweep, state)
-                last_saved[chain] = time.monotonic()
-            progress.update(chain, step.sweep, step.log_likelihood, step.n_shown)
+    def after_sweep(chain: int, step: Step) -> None:
+        state = None if run.is_temporary else step.state
+        if lengths.is_draw(step.sweep):
+            seconds = before[chain] + time.perf_counter() - began
+            run.append(step.record(), seconds, state)
+            last_saved[chain] = time.monotonic()
+        elif state is not None and time.monotonic() - last_saved[chain] > SECONDS_UNSAVED:
+            run.chain(chain).save(STATE, step.sweep, state)
+            last_saved[chain] = time.monotonic()
+        report(chain, step.sweep, step.log_likelihood, step.n_shown)
 
-        with on_first_compile(lambda: progress.say(estimator._compiling)), _logged(run):
-            return run_chains(make_chain, left, estimator.n_jobs, after_sweep)
+    return run_chains(make_chain, left, estimator.n_jobs, after_sweep)
+
+
+def sample_in_processes(
+    estimator: SampledEstimator, run: RunFolder, X: Any, seed: int, progress: Progress
+) -> Ended:
+    """Run each chain in a process of its own."""
+    n_chains, n_threads = estimator.n_chains, count_jobs(estimator.n_jobs)
+    n_together = min(n_chains, n_threads)
+    copy = clone(estimator).set_params(n_jobs=max(n_threads // n_together, 1))
+
+    def heard(chain: int, told: Any) -> None:
+        if isinstance(told, str):
+            progress.say(told)
+        else:
+            progress.update(chain, *told)
+
+    n_sweeps = estimator._lengths().n_sweeps
+    left = [k for k in range(n_chains) if run.chain(k).progress()[1] < n_sweeps]
+    arguments = {k: (copy, X, run.folder, seed, k) for k in left}
+    return run_processes(_sample_one, arguments, n_together, heard)
+
+
+def _sample_one(
+    tell: Callable[[Any], None],
+    is_stopped: Callable[[], bool],
+    estimator: SampledEstimator,
+    X: Any,
+    folder: Path,
+    seed: int,
+    chain: int,
+) -> None:
+    """Run one chain, in its process."""
+    last_told = 0.0
+
+    def report(chain: int, *where: Any) -> None:
+        nonlocal last_told
+        if is_stopped():
+            raise Stopped
+        if time.monotonic() - last_told > SECONDS_UNTOLD:
+            last_told = time.monotonic()
+            tell(where)
+
+    run = RunFolder(folder)
+    with (
+        contextlib.closing(run),
+        contextlib.suppress(Stopped),
+        on_first_compile(lambda: tell(estimator._compiling)),
+    ):
+        sample(estimator, run, estimator._prepare(X), seed, [chain], report)
 
 
 def _saved(estimator: SampledEstimator, run: RunFolder, chain: int) -> tuple[int, Any] | None:
@@ -221,18 +314,24 @@ def _seconds(run: RunFolder, chain: int) -> float:
 
 
 @contextlib.contextmanager
-def _logged(run: RunFolder) -> Iterator[None]:
-    """Write the end of sampling to the run's log, whichever it is."""
+def _logged(run: RunFolder) -> Iterator[list[Ended]]:
+    """Write the end of sampling, which is put into the list, to the run's log."""
+    ended: list[Ended] = []
     if run.is_temporary:
-        yield
+        yield ended
         return
     log = RunLog(run.folder)
     try:
-        yield
+        yield ended
     except BaseException as error:
         log.write("failed", error=f"{type(error).__name__}: {error}")
         raise
-    log.write("ended", draws=run.n_per_chain())
+    for interrupted, died in ended:
+        log.write("interrupted" if interrupted else "ended", draws=run.n_per_chain(), died=died)
+
+
+def _listed(died: Mapping[int, str]) -> str:
+    return "; ".join(f"chain {chain} died: {reason}" for chain, reason in died.items())
 
 
 def read_traces(run: RunFolder) -> list[Trace]:

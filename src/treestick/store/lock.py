@@ -53,9 +53,12 @@ def owner_of(path: Path) -> int | None:
 
 
 def _try_later(file: int) -> bool:
-    """Try again, because who asks for the owner of a free lock holds it for a moment."""
-    time.sleep(0.1)
-    return _try_lock(file)
+    """Try for a second: who asks for the owner holds a lock for a moment, who dies takes one."""
+    for _ in range(20):
+        time.sleep(0.05)
+        if _try_lock(file):
+            return True
+    return False
 
 
 if sys.platform == "win32":
