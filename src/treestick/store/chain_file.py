@@ -44,6 +44,8 @@ from treestick.store.values import Stored, restore_value, store_value
 STATE, CONSTANTS = "state", "constants"
 BUSY_SECONDS = 30.0
 """How long to wait for others where readers and the writer exclude each other (no WAL)."""
+UNREADABLE = (sqlite3.DatabaseError, ValueError, TypeError, OverflowError)
+"""What reading raises for a file that is not as it was written; values may have any type."""
 NETWORKED = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "ceph")
 TABLES = """
 CREATE TABLE declared (
@@ -277,9 +279,7 @@ class ChainFile:
         try:
             with closing(_connect_to_read(self.path)) as connection:
                 yield connection
-        except sqlite3.OperationalError as error:
-            raise DamagedRun(f"{self.path}: cannot be read: {error}") from error
-        except (sqlite3.DatabaseError, Unreadable) as error:
+        except UNREADABLE as error:
             raise DamagedRun(
                 f"{self.path} is damaged: {error}; {self._readable()}. Move the file away and "
                 "resume: the same draws are made again"
@@ -288,14 +288,11 @@ class ChainFile:
     def _readable(self) -> str:
         """Say which draws can still be read."""
         found: list[int] = []
-        try:
-            with closing(_connect_to_read(self.path)) as connection:
-                for draw in range(_n_draws(connection)):
-                    with contextlib.suppress(sqlite3.DatabaseError, Unreadable):
-                        self._read(connection, draw)
-                        found.append(draw)
-        except sqlite3.DatabaseError:
-            pass
+        with closing(_connect_to_read(self.path)) as connection:
+            for draw in _salvaged_numbers(connection):
+                with contextlib.suppress(*UNREADABLE):
+                    self._read(connection, draw)
+                    found.append(draw)
         return f"readable draws: {_ranges(found)}"
 
 
@@ -345,6 +342,17 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
 
 def _n_draws(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT ifnull(max(draw), 0) FROM draws").fetchone()[0])
+
+
+def _salvaged_numbers(connection: sqlite3.Connection) -> list[int]:
+    """Return the numbers of draws, as many as a damaged file still tells."""
+    found = []
+    with contextlib.suppress(*UNREADABLE):
+        # By itself SQLite opens no file that is shorter than it was.
+        connection.execute("PRAGMA writable_schema = ON")
+        for (draw,) in connection.execute("SELECT draw FROM draws ORDER BY draw"):
+            found.append(int(draw) - 1)
+    return found
 
 
 def _scalar_names(connection: sqlite3.Connection) -> list[str]:
