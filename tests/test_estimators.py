@@ -30,9 +30,9 @@ from treestick import Tree, Uniform
 from treestick.analysis.convergence import disagreements, effective_draws
 from treestick.engine.progress import Progress
 from treestick.engine.threads import run_chains
-from treestick.estimators import BernoulliTree, GaussianTree, MultinomialTree, base
+from treestick.estimators import BernoulliTree, GaussianTree, MultinomialTree, sampled
 from treestick.inputs import InputError, InvalidType, InvalidValue
-from treestick.store import DrawRecord, DrawStore
+from treestick.store import DrawRecord, RunFolder
 
 Floats = npt.NDArray[np.float64]
 Estimator = GaussianTree | BernoulliTree | MultinomialTree
@@ -566,7 +566,7 @@ def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("sampling has begun")
 
-    monkeypatch.setattr(base, "run_chains", fail)
+    monkeypatch.setattr(sampled, "run_chains", fail)
 
 
 def with_cell(kind: type[Estimator], cell: object) -> npt.NDArray[Any]:
@@ -818,14 +818,14 @@ def test_an_interrupt_before_the_first_draw(
 def test_an_error_in_a_chain_ends_all(
     monkeypatch: pytest.MonkeyPatch, interrupt: Callable[[int], None]
 ) -> None:
-    usual = DrawStore.append
+    usual = RunFolder.append
 
-    def append(self: DrawStore, record: DrawRecord) -> None:
+    def append(self: RunFolder, record: DrawRecord, *rest: Any) -> None:
         if record.chain == 1 and record.sweep == 6:
             raise OSError("the disk is full")
-        usual(self, record)
+        usual(self, record, *rest)
 
-    monkeypatch.setattr(DrawStore, "append", append)
+    monkeypatch.setattr(RunFolder, "append", append)
     with pytest.raises(OSError, match="the disk is full"):
         make(GaussianTree, **ENDLESS).fit(make_data(GaussianTree))
 
@@ -842,4 +842,5 @@ def test_an_interrupt_while_chains_start(
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
     endless: Iterator[Any] = repeat(None)
-    assert run_chains(lambda chain, run: endless, 3, 10**12, 3, lambda chain, swept: None)
+    n_sweeps = dict.fromkeys(range(3), 10**12)
+    assert run_chains(lambda chain, run: endless, n_sweeps, 3, lambda chain, swept: None)

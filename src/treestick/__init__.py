@@ -24,6 +24,7 @@ __all__ = [
     "Tree",
     "Uniform",
     "__version__",
+    "load_run",
     "prior",
 ]
 
@@ -36,7 +37,15 @@ def __getattr__(name: str) -> Any:
     """Import the parts that need compiled code when they are first used."""
     if name == "prior":
         return import_module("treestick.prior")
-    if name in ("BernoulliTree", "GaussianTree", "HDPTree", "LDA", "MultinomialTree", "TopicTree"):
+    if name in (
+        "BernoulliTree",
+        "GaussianTree",
+        "HDPTree",
+        "LDA",
+        "MultinomialTree",
+        "TopicTree",
+        "load_run",
+    ):
         return getattr(import_module("treestick.estimators"), name)
     raise AttributeError(f"module 'treestick' has no attribute {name!r}")
 

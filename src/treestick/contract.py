@@ -130,6 +130,11 @@ def registered(parameters: type) -> NodeModel:
     return _models[parameters]
 
 
+def registered_types() -> tuple[type, ...]:
+    """Return the classes of hyperparameters of all models that are known."""
+    return tuple(_models)
+
+
 _stands_for_the_models = standing_for(_models)
 
 

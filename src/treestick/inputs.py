@@ -6,13 +6,18 @@ the command line can print it as it is. Both errors are what Python programmers 
 gets one line, from a bug of ours, which keeps its traceback.
 """
 
+import contextlib
 import math
 import numbers
+from collections.abc import Iterator
 from typing import NamedTuple
 
 
 class InputError(Exception):
     """What the user gave cannot be used. The message is one line."""
+
+    is_of_data = False
+    """Whether the data are wrong, rather than what was asked for."""
 
 
 class InvalidValue(InputError, ValueError):
@@ -21,6 +26,16 @@ class InvalidValue(InputError, ValueError):
 
 class InvalidType(InputError, TypeError):
     """The value has the wrong type."""
+
+
+@contextlib.contextmanager
+def data_errors() -> Iterator[None]:
+    """Mark errors that are raised within as those of data."""
+    try:
+        yield
+    except InputError as error:
+        error.is_of_data = True
+        raise
 
 
 def shown(value: object) -> str:

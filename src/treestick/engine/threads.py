@@ -10,7 +10,7 @@ begins another sweep.
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -38,26 +38,27 @@ def count_jobs(n_jobs: int | None) -> int:
 
 def run_chains(
     make_chain: MakeChain[State],
-    n_chains: int,
-    n_sweeps: int,
+    n_sweeps: Mapping[int, int],
     n_jobs: int | None,
     after_sweep: Callable[[int, State], None],
 ) -> bool:
-    """Run every chain for ``n_sweeps`` sweeps, and say whether they were interrupted.
+    """Run chains for some sweeps each, and say whether they were interrupted.
 
-    ``after_sweep`` gets the number of the chain and where it is, from the chain's own thread. On an
-    interrupt the sweeps that have begun are finished and handed over. An error in one chain ends
-    all, and is raised.
+    ``n_sweeps`` goes from the number of a chain to that of its sweeps. ``after_sweep`` gets the
+    number of the chain and where it is, from the chain's own thread. On an interrupt the sweeps
+    that have begun are finished and handed over. An error in one chain ends all, and is raised.
     """
+    if not n_sweeps:
+        return False
     n_threads = count_jobs(n_jobs)
-    n_together = min(n_chains, n_threads)
+    n_together = min(len(n_sweeps), n_threads)
     stop = threading.Event()
 
-    def run_one(chain: int) -> None:
-        n_inner = n_threads // n_together + (chain < n_threads % n_together)
+    def run_one(place: int, chain: int) -> None:
+        n_inner = n_threads // n_together + (place < n_threads % n_together)
         with _runner(n_inner) as run:
             swept = make_chain(chain, run)
-            for _ in range(n_sweeps):
+            for _ in range(n_sweeps[chain]):
                 if stop.is_set():
                     return
                 after_sweep(chain, next(swept))
@@ -65,7 +66,7 @@ def run_chains(
     with ThreadPoolExecutor(n_together, thread_name_prefix="treestick-chain") as chains:
         try:
             running, interrupted = _wait_for(
-                lambda: [chains.submit(run_one, chain) for chain in range(n_chains)], stop
+                lambda: [chains.submit(run_one, *which) for which in enumerate(n_sweeps)], stop
             )
         finally:
             stop.set()

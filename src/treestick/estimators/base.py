@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from treestick._jit import deferred_interrupts, on_first_compile
+from treestick import contract
+from treestick._jit import deferred_interrupts
 from treestick.analysis import components
 from treestick.analysis.convergence import disagreements, effective_draws
-from treestick.chain import SCHEDULES, Swept, run_chain
-from treestick.engine.progress import Progress
-from treestick.engine.threads import count_jobs, run_chains
+from treestick.chain import SCHEDULES, run_chain
+from treestick.engine.threads import count_jobs
 from treestick.estimators.draws import Draws, Mixture, inferred, to_record
-from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
-from treestick.moves.state import Floats, Integers, Sticks
+from treestick.estimators.sampled import Job, Known, SampledEstimator, Step, ids_of
+from treestick.estimators.states import STORED_TYPES, Constants, check_constants, check_state
+from treestick.inputs import (
+    InvalidValue,
+    check_hyperparameter,
+    check_whole_number,
+    data_errors,
+    shown,
+)
+from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.tasks import Run
 from treestick.prior.parameters import MOST_DATA
 from treestick.random import Key, make_key
-from treestick.start import Start, check_start, first_state
-from treestick.store import DrawRecord, DrawStore
+from treestick.start import check_start, first_state
+from treestick.store import RunFolder, Trace
 
 if TYPE_CHECKING:
     import xarray
@@ -39,7 +46,6 @@ MOST_ALPHA0 = 1e6
 """Beyond, differences of log-gamma functions lose the digits that decide."""
 MOST_GAMMA = 1e4
 """About so many sticks are broken to find one child; beyond, sweeps take minutes."""
-COMPILING = "compiling for this model, some two minutes; later runs need not ..."
 SCALARS = ("alpha0", "decay", "gamma", "n_nodes", "depth")
 STATISTICS = (
     "lp",
@@ -48,28 +54,21 @@ STATISTICS = (
     "acceptance_rate",
     "tries",
     "n_candidates",
-    "seconds",
 )
 AGREE_ON = ("n_nodes", "depth", "log_likelihood", "lp")
 """Scalars by which chains are compared: no labels of nodes enter them."""
 
 
-class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
+class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
     """Base of the estimators. A subclass knows its model and its data."""
 
     if TYPE_CHECKING:  # set by the constructors of subclasses, as scikit-learn wants it
         alpha0: Any
         decay: Any
         gamma: Any
-        n_draws: int
-        burn_in: int
-        thin: int
-        n_chains: int
         init: Any
         schedule: str
-        n_jobs: int | None
-        random_state: Any
-        verbose: int
+    _compiling = "compiling for this model, some two minutes; later runs need not ..."
 
     # -- what a subclass provides ------------------------------------------------------------------
 
@@ -119,53 +118,24 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return a hyperparameter of the model in the user's units."""
         raise NotImplementedError
 
-    def _table_of(self, X: Any) -> Any:
-        """Return what scikit-learn sees of the data."""
-        return X
+    def _known_of(self, X: Any) -> Known:
+        """Return what is known of the data beside their values."""
+        return Known(X, None, ids_of(X), {})
 
-    def _remember(self, X: Any) -> None:
-        """Keep what is known of the features."""
-        validate_data(self, X, skip_check_array=True)
+    def _first_latent(self, seed: int, chain: int, model: Any, data: Any, run: Run) -> Any:
+        """Return what the model adds to the first state of a chain, if that is made before it."""
+        return None
 
-    def _n_before(self) -> int:
-        """Return the number of sweeps before the first draw can be."""
-        return check_whole_number("burn_in", self.burn_in, 0)
-
-    def _make_chain(
-        self, seed: int, chain: int, model: Any, sticks: Sticks, data: Any, start: Start, run: Run
-    ) -> Iterator[Swept]:
-        """Return a chain from its first sweep on."""
-        state = first_state(make_key(seed, chain), model, sticks, data, start)
-        return run_chain(seed, chain, state, data, self._n_before(), run, self.schedule)
+    def _more_moves(self) -> dict[str, Any]:
+        """Return what :func:`treestick.chain.run_chain` is told beside the schedule."""
+        return {}
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: object = None) -> Self:
-        """Draw trees from the posterior given ``X``.
-
-        An interrupt (Ctrl-C) ends the chains after their present sweep; the draws so far are kept,
-        and the estimator is fitted with them. Before the first draw there is nothing to keep, and
-        the interrupt is raised. A fit that fails leaves the estimator as it was.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            The data. Sparse matrices where the class says so.
-        y : ignored
-            Present by convention.
-
-        Returns
-        -------
-        self
-        """
-        values = self._read(X)
-        # Now for the errors, later for what it sets.
-        validate_data(BaseEstimator(), self._table_of(X), skip_check_array=True)
-        n_draws = check_whole_number("n_draws", self.n_draws, 1)
-        burn_in = self._n_before()
-        thin = check_whole_number("thin", self.thin, 1)
-        n_chains = check_whole_number("n_chains", self.n_chains, 1, 2**31)
-        count_jobs(self.n_jobs)
+    def _prepare(self, X: Any) -> Job:
+        with data_errors():
+            values = self._read(X)
+        burn_in = self._lengths().burn_in
         if self.schedule not in SCHEDULES:
             raise InvalidValue(f"schedule={shown(self.schedule)} is not one of {SCHEDULES}")
         sticks = Sticks(
@@ -176,75 +146,56 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         model, units = self._make_model(values)
         data, n_data = self._encode(units, values)
         start = check_start(self.init, n_data)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        more = self._more_moves()
 
-        def make_chain(chain: int, run: Run) -> Iterator[Swept]:
-            return self._make_chain(seed, chain, model, sticks, data, start, run)
+        def steps(
+            seed: int, chain: int, run: Run, saved: tuple[int, State] | None
+        ) -> Iterator[Step]:
+            if saved is None:
+                after = 0
+                latent = self._first_latent(seed, chain, model, data, run)
+                state = first_state(make_key(seed, chain), model, sticks, data, start, latent)
+            else:
+                after, state = saved
+                check_state(state, model, data, n_data)
+            for swept in run_chain(
+                seed, chain, state, data, burn_in, run, self.schedule, after, **more
+            ):
+                yield Step(
+                    swept.sweep,
+                    swept.scores.complete_data,
+                    swept.state.n_nodes,
+                    partial(to_record, chain, swept),
+                    swept.state,
+                )
 
-        store = DrawStore()
-        traces: list[list[DrawRecord]] = [[] for _ in range(n_chains)]
-        n_sweeps = burn_in + n_draws * thin
-        n_done = [0] * n_chains
-        nothing = np.empty(0, dtype=np.int64)
-        began = time.perf_counter()
-        with Progress(n_chains, n_sweeps, quiet=not self.verbose) as progress:
+        return Job(self._known_of(X), data, n_data, Constants(model, units, sticks), steps)
 
-            def after_sweep(chain: int, swept: Swept) -> None:
-                n_done[chain] = swept.sweep
-                if swept.sweep > burn_in and (swept.sweep - burn_in) % thin == 0:
-                    record = to_record(chain, swept)
-                    store.append(record)
-                    # Scalars are kept in memory, the rest is on disk.
-                    traces[chain].append(
-                        record._replace(
-                            parent=nothing,
-                            assignments=nothing,
-                            theta=np.empty((0, 0)),
-                            leaf_statistics=np.empty((0, 0)),
-                            scalars=record.scalars | {"seconds": time.perf_counter() - began},
-                            vectors={k: v for k, v in record.vectors.items() if v.ndim == 1},
-                        )
-                    )
-                scores, n_nodes = swept.scores, swept.state.n_nodes
-                progress.update(chain, swept.sweep, scores.complete_data, n_nodes)
+    @classmethod
+    def _types(cls) -> tuple[type, ...]:
+        return (*STORED_TYPES, *contract.registered_types(), *cls._stored_types)
 
-            with on_first_compile(lambda: progress.say(COMPILING)):
-                interrupted = run_chains(make_chain, n_chains, n_sweeps, self.n_jobs, after_sweep)
-        store.close()
-        if not any(traces):
-            raise KeyboardInterrupt
-        self._remember(X)
-        self._model, self._units, self._sticks = model, units, sticks
-        self._store = store
-        self._traces = [trace for trace in traces if trace]
-        self._thin = thin
-        self.n_iter_ = max(n_done)
+    def _check_constants(self, constants: Any) -> None:
+        check_constants(constants, self.n_features_in_)
+
+    def _take(self, run: RunFolder, traces: list[Trace], constants: Constants) -> None:
+        self._model, self._units, self._sticks = constants
+        self._store, self._traces = run, traces
+        self.n_iter_ = max(int(trace.sweep[-1]) for trace in traces)
         self._finish()
-        # Warnings last: where they are errors, the estimator is fitted all the same.
-        if interrupted:
-            kept = ", ".join(str(len(trace)) for trace in traces)
-            warnings.warn(
-                f"interrupted: fitted with the draws so far ({kept} of {n_draws} per chain)",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        self._warn_of_disagreement()
-        return self
 
     def _finish(self) -> None:
         """Set the fitted attributes from the draws."""
         describe = partial(self._describe_nodes, self._units)
         self.draws_ = Draws(self._store, self._model, self._sticks, describe)
-        every = [record for trace in self._traces for record in trace]
-        best = max(range(len(every)), key=lambda k: every[k].scalars["complete_data"])
+        best = int(np.argmax(self._every("complete_data")))
         self._best = best
         self.tree_ = self.draws_[best]
         self.labels_ = np.array(self.tree_.assignments, dtype=np.int64)
         for name in ("alpha0", "decay", "gamma"):
-            setattr(self, f"{name}_", float(np.mean([r.scalars[name] for r in every])))
+            setattr(self, f"{name}_", float(np.mean(self._every(name))))
         for name in self._described():
-            values = np.stack([(r.scalars | r.vectors)[name] for r in every])
-            mean = self._describe_hyperparameter(name, values).mean(axis=0)
+            mean = self._describe_hyperparameter(name, self._every(name)).mean(axis=0)
             setattr(self, f"{name}_", float(mean) if mean.ndim == 0 else mean)
 
     def _warn_of_disagreement(self) -> None:
@@ -260,10 +211,14 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
+    def _every(self, name: str) -> Floats:
+        """Return a scalar or vector of all draws, one chain after the other."""
+        return np.concatenate([trace.values[name] for trace in self._traces])
+
     def _trace(self, name: str) -> Floats:
-        """Return a scalar by chain and draw, as many draws as the shortest chain has."""
+        """Return what is traced by chain and draw, as many draws as the shortest chain has."""
         shortest = min(len(trace) for trace in self._traces)
-        return np.array([[r.scalars[name] for r in trace[:shortest]] for trace in self._traces])
+        return np.stack([trace.values[name][:shortest] for trace in self._traces])
 
     @property
     def idata_(self) -> xarray.DataTree:
@@ -283,40 +238,40 @@ class TreeEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
             name: (("chain", "draw"), self._trace(name)) for name in SCALARS
         }
         for name in self._described():
-            values = np.array(
-                [[(r.scalars | r.vectors)[name] for r in t[:shortest]] for t in self._traces]
-            )
+            values = self._trace(name)
             described = self._describe_hyperparameter(name, values.reshape(-1, *values.shape[2:]))
             described = described.reshape(*values.shape[:2], *described.shape[1:])
             dims = ("chain", "draw", "feature")[: described.ndim]
             posterior[name] = (dims, described)
         names = list(STATISTICS)
-        names += [name for name in self._traces[0][0].scalars if name.endswith("_accepted")]
+        names += [name for name in self._traces[0].values if name.endswith("_accepted")]
         statistics: dict[str, Any] = {
             name: (("chain", "draw"), self._trace(name)) for name in names
         }
+        seconds = np.stack([trace.seconds[:shortest] for trace in self._traces])
+        statistics["seconds"] = (("chain", "draw"), seconds)
         sizes = self._trace("n_nodes").astype(np.int64)
         every_size = np.arange(sizes.min(), sizes.max() + 1)
         statistics["visits"] = (
             ("chain", "size"), np.stack([(row[:, None] == every_size).sum(axis=0) for row in sizes])
         )  # fmt: skip
-        seconds = float(np.ptp(self._trace("seconds")))
+        lasted = float(np.ptp(seconds))
         statistics["ess_per_second"] = (
             "scalar",
             [
-                effective_draws(self._trace(name)) / seconds if seconds else np.nan
+                effective_draws(self._trace(name)) / lasted if lasted else np.nan
                 for name in AGREE_ON
             ],
         )
         coords: dict[str, Any] = {
-            "chain": [trace[0].chain for trace in self._traces],
+            "chain": [trace.chain for trace in self._traces],
             "draw": np.arange(shortest),
         }
         features = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         attributes = {
             "inference_library": "treestick",
-            "sweep_of_first_draw": self._traces[0][0].sweep,
-            "thin": self._thin,
+            "sweep_of_first_draw": int(self._traces[0].sweep[0]),
+            "thin": self.thin,
         }
         return xarray.DataTree.from_dict(
             {

@@ -47,7 +47,7 @@ class BernoulliTree(TreeEstimator):
         Prior variance of the root's logits; 3 makes the prior of a probability about flat.
     binarize : float or None
         Numbers above it become 1, others 0. None: data must be 0 and 1.
-    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, random_state, verbose
+    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, engine, random_state, run_dir, verbose
         As for :class:`GaussianTree`.
 
     Attributes
@@ -88,7 +88,9 @@ class BernoulliTree(TreeEstimator):
         init: Any = "root",
         schedule: str = "default",
         n_jobs: int | None = None,
+        engine: str = "threads",
         random_state: Any = None,
+        run_dir: Any = None,
         verbose: int = 1,
     ) -> None:
         self.alpha0 = alpha0
@@ -105,7 +107,9 @@ class BernoulliTree(TreeEstimator):
         self.init = init
         self.schedule = schedule
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.run_dir = run_dir
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treestick import contract
 from treestick._jit import deferred_interrupts
 from treestick.chain import Swept
 from treestick.estimators.lazy import Lazy
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.prior.urn import urn_mass
-from treestick.store import DrawRecord, DrawStore
+from treestick.store import DamagedRun, DrawRecord, RunFolder
 from treestick.tree import Tree
 from treestick.tree.table import NodeTable, count_data, make_table, next_ordinal, place_child
 
@@ -96,16 +97,29 @@ def to_mixture(record: DrawRecord, model: Any, sticks: Sticks) -> Mixture:
     found: dict[str, Any] = {**record.scalars, **record.vectors}
     atoms = record.vectors.get("atoms", np.empty((0, 0)))
     changed = {name: found[name] for name in inferred(model)}
-    for name, n in (("n_atoms", atoms.shape[0]), ("n_outcomes", record.theta.shape[1])):
-        if name in model._fields:
-            changed[name] = n
-    statistics = np.zeros((record.parent.size, record.leaf_statistics.shape[1]))
-    statistics[leaves_of(record.parent)] = record.leaf_statistics
+    for name, value in changed.items():
+        if np.shape(value) != np.shape(getattr(model, name)):
+            raise DamagedRun(f"draw at sweep {record.sweep}: {name} has shape {np.shape(value)}")
+    if "n_atoms" in model._fields:
+        changed["n_atoms"] = atoms.shape[0]
+    elif getattr(model, "is_measure", False):
+        changed["n_outcomes"] = atoms.shape[0] + 1
+    model = model._replace(**changed)
+    width, _, statistics_width = contract.registered(type(model)).widths(model)
+    leaves = leaves_of(record.parent)
+    if (record.theta.shape[1], *record.leaf_statistics.shape) != (
+        width,
+        leaves.size,
+        statistics_width,
+    ):  # compiled code does not check
+        raise DamagedRun(f"draw at sweep {record.sweep}: arrays have other sizes than the model's")
+    statistics = np.zeros((record.parent.size, statistics_width))
+    statistics[leaves] = record.leaf_statistics
     return Mixture(
         table,
         record.theta,
         statistics,
-        model._replace(**changed),
+        model,
         sticks._replace(**{name: found[name] for name in ("alpha0", "decay", "gamma")}),
         atoms,
     )
@@ -124,6 +138,14 @@ def to_tree(record: DrawRecord, mixture: Mixture, describe: DescribeNodes) -> Tr
     )
 
 
+def number_draws(store: RunFolder) -> tuple[Integers, Integers]:
+    """Return of all draws there are now: their chain, and their number in it."""
+    counts = store.n_per_chain()
+    numbers = [np.arange(n) for n in counts]
+    nothing = np.empty(0, dtype=np.int64)
+    return np.repeat(np.arange(len(counts)), counts), np.concatenate([nothing, *numbers])
+
+
 class Draws(Lazy[Tree]):
     """The posterior sample: all kept draws of all chains, one chain after the other.
 
@@ -133,23 +155,26 @@ class Draws(Lazy[Tree]):
     """
 
     def __init__(
-        self, store: DrawStore, model: Any, sticks: Sticks, describe: DescribeNodes
+        self, store: RunFolder, model: Any, sticks: Sticks, describe: DescribeNodes
     ) -> None:
         self._store, self._model, self._sticks, self._describe = store, model, sticks, describe
-        counts = store.n_per_chain()
-        self.chain = np.repeat(np.arange(len(counts)), counts)
+        self.chain, self._draw = number_draws(store)
 
     def __len__(self) -> int:
         return int(self.chain.size)
 
+    def _record(self, position: int) -> DrawRecord:
+        chain = self._store.chain(int(self.chain[position]))
+        return chain.read(int(self._draw[position]))
+
     def mixture(self, position: int) -> Mixture:
         """Return what prediction needs of one draw."""
         with deferred_interrupts():
-            return to_mixture(self._store.read(position), self._model, self._sticks)
+            return to_mixture(self._record(position), self._model, self._sticks)
 
     def _read(self, number: int) -> Tree:
         with deferred_interrupts():
-            record = self._store.read(number)
+            record = self._record(number)
             mixture = to_mixture(record, self._model, self._sticks)
             return to_tree(record, mixture, self._describe)
 

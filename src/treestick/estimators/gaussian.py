@@ -100,8 +100,14 @@ class GaussianTree(TreeEstimator):
         subtrees that move.
     n_jobs : int or None
         Number of threads; None for all cores, -1 likewise. It changes nothing but the time.
+    engine : {"threads", "processes"}
+        Where chains run: on threads of this process, or each in a process of its own, where one
+        that dies leaves the others alone. Scripts then need ``if __name__ == "__main__":``.
     random_state : int, RandomState or None
         The same number gives the same draws, bit for bit.
+    run_dir : path or None
+        Folder for the draws, which outlives the process: see :func:`treestick.load_run`. A run that
+        is there already goes on. None for a temporary folder.
     verbose : int, default 1
         0 for no progress bar. It appears in terminals and notebooks only.
 
@@ -131,6 +137,8 @@ class GaussianTree(TreeEstimator):
     True
     """
 
+    _stored_types = (Units,)
+
     def __init__(
         self,
         *,
@@ -149,7 +157,9 @@ class GaussianTree(TreeEstimator):
         init: Any = "root",
         schedule: str = "default",
         n_jobs: int | None = None,
+        engine: str = "threads",
         random_state: Any = None,
+        run_dir: Any = None,
         verbose: int = 1,
     ) -> None:
         self.alpha0 = alpha0
@@ -167,7 +177,9 @@ class GaussianTree(TreeEstimator):
         self.init = init
         self.schedule = schedule
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.run_dir = run_dir
         self.verbose = verbose
 
     def _read(self, X: Any) -> Floats:

@@ -94,7 +94,7 @@ class HDPTree(TreeEstimator):
         feature's mean, and for ``base_strength`` the number with which means spread as the data.
     base_concentration : float, default 0.5
         H of multinomial components.
-    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, random_state, verbose
+    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, engine, random_state, run_dir, verbose
         As for :class:`GaussianTree`.
 
     Attributes
@@ -120,6 +120,8 @@ class HDPTree(TreeEstimator):
     True
     """
 
+    _stored_types = (Units, VectorUnits, counts.CountUnits, NormalGamma, SymmetricDirichlet)
+
     def __init__(
         self,
         *,
@@ -141,7 +143,9 @@ class HDPTree(TreeEstimator):
         init: Any = "root",
         schedule: str = "default",
         n_jobs: int | None = None,
+        engine: str = "threads",
         random_state: Any = None,
+        run_dir: Any = None,
         verbose: int = 1,
     ) -> None:
         self.component = component
@@ -162,7 +166,9 @@ class HDPTree(TreeEstimator):
         self.init = init
         self.schedule = schedule
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.run_dir = run_dir
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from treestick._jit import on_first_compile
 from treestick.analysis.convergence import disagreements
 from treestick.analysis.topic_draws import DirichletDraw
-from treestick.engine.progress import Progress
-from treestick.engine.threads import count_jobs, run_chains
+from treestick.engine.threads import count_jobs
+from treestick.estimators.draws import number_draws
 from treestick.estimators.lazy import Lazy
+from treestick.estimators.sampled import Job, SampledEstimator, Step
+from treestick.estimators.topic_states import Vocabulary, check_topic_state
 from treestick.estimators.vectors import to_array
 from treestick.estimators.words import TopicsMixin
 from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
 from treestick.moves.tasks import Run
 from treestick.random import make_key
-from treestick.store import DrawRecord, DrawStore
-from treestick.tokens.collapsed import mean_topics
+from treestick.store import DrawRecord, RunFolder, Trace
+from treestick.tokens.collapsed import TopicCounts, mean_topics
 from treestick.tokens.documents import Floats, make_documents
 from treestick.tokens.gibbs import (
     COLLAPSED,
@@ -40,10 +41,9 @@ if TYPE_CHECKING:
 
 MOST_PRIOR, LEAST_PRIOR = 1e6, 1e-9
 """Beyond, differences of log-gamma functions lose the digits that decide."""
-COMPILING = "compiling, some ten seconds; later runs need not ..."
 
 
-class LDA(TopicsMixin):
+class LDA(TopicsMixin, SampledEstimator):
     """Latent Dirichlet allocation: topics of words, and documents that mix them.
 
     A topic is a distribution over words, and every word of a document comes from one of them::
@@ -80,8 +80,13 @@ class LDA(TopicsMixin):
         Chains number their topics each in its own way.
     n_jobs : int or None, default None
         Threads; None for all cores. Draws are the same for any number.
+    engine : {"threads", "processes"}
+        As for :class:`GaussianTree`.
     random_state : int, RandomState or None
         As everywhere in scikit-learn.
+    run_dir : path or None
+        Folder for the draws, which outlives the process: see :func:`treestick.load_run`. A run that
+        is there already goes on. None for a temporary folder.
     verbose : int, default 1
         0 shows no progress.
 
@@ -100,8 +105,6 @@ class LDA(TopicsMixin):
         Priors and log likelihoods by chain and draw, in ArviZ's layout.
     n_iter_ : int
         Sweeps done.
-    ids_, metadata_
-        Of the documents, if they came as a corpus.
 
     Examples
     --------
@@ -113,6 +116,10 @@ class LDA(TopicsMixin):
     >>> sorted(sorted(model.top_words(k, 2).tolist()) for k in range(2))
     [[0, 1], [2, 3]]
     """
+
+    _counted = "topics"
+    _compiling = "compiling, some ten seconds; later runs need not ..."
+    _stored_types = (TopicState, TopicCounts, Concentrations, Vocabulary)
 
     def __init__(
         self,
@@ -126,7 +133,9 @@ class LDA(TopicsMixin):
         thin: int = 10,
         n_chains: int = 1,
         n_jobs: int | None = None,
+        engine: str = "threads",
         random_state: Any = None,
+        run_dir: Any = None,
         verbose: int = 1,
     ) -> None:
         self.n_topics = n_topics
@@ -138,91 +147,62 @@ class LDA(TopicsMixin):
         self.thin = thin
         self.n_chains = n_chains
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.run_dir = run_dir
         self.verbose = verbose
 
-    def fit(self, X: Any, y: object = None) -> Self:
-        """Draw topics from the posterior given ``X``.
-
-        An interrupt (Ctrl-C) ends the chains after their present sweep; the draws so far are kept.
-        Before the first draw there is nothing to keep, and the interrupt is raised.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features), or Corpus
-            Counts of words in documents.
-        y : ignored
-            Present by convention.
-
-        Returns
-        -------
-        self
-        """
+    def _prepare(self, X: Any) -> Job:
         counts = self._read_documents(X)
-        n_draws, burn_in, thin, n_chains, n_jobs, concentrations = self.check_parameters()
+        concentrations, n_jobs = self.check_parameters()
         documents = make_documents(counts)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
-        def make_chain(chain: int, run: Run) -> Iterator[TopicState]:
-            return run_gibbs(seed, chain, documents, concentrations, self.sampler, run, n_jobs)
+        def steps(
+            seed: int, chain: int, run: Run, saved: tuple[int, TopicState] | None
+        ) -> Iterator[Step]:
+            state = None if saved is None else saved[1]
+            if state is not None:
+                check_topic_state(state, documents, concentrations)
+            for now in run_gibbs(
+                seed, chain, documents, concentrations, self.sampler, run, n_jobs, state
+            ):
+                alpha, beta = now.concentrations.alpha, now.concentrations.beta
+                found = log_joint(now.counts, alpha, beta)
+                yield Step(
+                    now.sweep, found, alpha.size, partial(_to_record, chain, now, found), now
+                )
 
-        store, n_sweeps = DrawStore(), burn_in + n_draws * thin
-        traces: list[list[Trace]] = [[] for _ in range(n_chains)]
-        n_done = [0] * n_chains
-        with Progress(n_chains, n_sweeps, quiet=not self.verbose, counted="topics") as progress:
+        constants = Vocabulary(int(counts.shape[1]))
+        return Job(self._known_of(X), documents, int(counts.shape[0]), constants, steps)
 
-            def after_sweep(chain: int, state: TopicState) -> None:
-                alpha, beta = state.concentrations.alpha, state.concentrations.beta
-                found = log_joint(state.counts, alpha, beta)
-                n_done[chain] = state.sweep
-                if state.sweep > burn_in and (state.sweep - burn_in) % thin == 0:
-                    store.append(_to_record(chain, state, found))
-                    traces[chain].append(Trace(alpha, beta, found))
-                progress.update(chain, state.sweep, found, alpha.size)
-
-            with on_first_compile(lambda: progress.say(COMPILING)):
-                interrupted = run_chains(make_chain, n_chains, n_sweeps, self.n_jobs, after_sweep)
-        store.close()
-        if not any(traces):
-            raise KeyboardInterrupt
-        self._remember(X)
-        self._traces = [trace for trace in traces if trace]
-        self.n_iter_ = max(n_done)
-        self.draws_ = self.topic_draws_ = TopicDraws(store)
-        every = [trace for chain in self._traces for trace in chain]
-        best = self.draws_[max(range(len(every)), key=lambda k: every[k].log_likelihood)]
+    def _take(self, run: RunFolder, traces: list[Trace], constants: Vocabulary) -> None:
+        self._traces = traces
+        self.n_iter_ = max(int(trace.sweep[-1]) for trace in traces)
+        self.draws_ = self.topic_draws_ = TopicDraws(run)
+        every = {
+            name: np.concatenate([t.values[name] for t in traces]) for name in traces[0].values
+        }
+        best = self.draws_[int(np.argmax(every["log_likelihood"]))]
         self.components_ = best.topics
         self.doc_topic_prior_ = best.doc_topic_prior
-        self.topic_word_prior_ = float(np.mean([trace.beta for trace in every]))
-        if interrupted:
-            kept = ", ".join(str(len(trace)) for trace in traces)
-            warnings.warn(
-                f"interrupted: fitted with the draws so far ({kept} of {n_draws} per chain)",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        self.topic_word_prior_ = float(np.mean(every["topic_word_prior"]))
+
+    def _warn_of_disagreement(self) -> None:
         found = disagreements({"log_likelihood": self._trace("log_likelihood")})
         if found:
             warnings.warn(
                 f"the chains disagree (R-hat of the log likelihood {found['log_likelihood']:.2f}; "
                 "1 is agreement): each has found topics of its own. Run longer, or look at each.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self
 
-    def check_parameters(self) -> Checked:
-        """Return the parameters as ``fit`` uses them, or raise if one of them cannot be."""
+    def check_parameters(self) -> tuple[Concentrations, int]:
+        """Return priors and number of threads as ``fit`` uses them; raise if they cannot be."""
         if self.sampler not in MODES:
             raise InvalidValue(f"sampler={shown(self.sampler)} is not one of {MODES}")
-        return Checked(
-            check_whole_number("n_draws", self.n_draws, 1),
-            check_whole_number("burn_in", self.burn_in, 0),
-            check_whole_number("thin", self.thin, 1),
-            check_whole_number("n_chains", self.n_chains, 1, 2**31),
-            count_jobs(self.n_jobs),
-            self._concentrations(),
-        )
+        self._lengths()
+        return self._concentrations(), count_jobs(self.n_jobs)
 
     def _concentrations(self) -> Concentrations:
         n_topics = check_whole_number("n_topics", self.n_topics, 1, 2**20)
@@ -274,7 +254,7 @@ class LDA(TopicsMixin):
     def _trace(self, name: str) -> Floats:
         """Return what was traced by chain and draw, as many draws as the shortest chain has."""
         shortest = min(len(trace) for trace in self._traces)
-        return np.array([[getattr(t, name) for t in trace[:shortest]] for trace in self._traces])
+        return np.stack([trace.values[name][:shortest] for trace in self._traces])
 
     @property
     def idata_(self) -> xarray.DataTree:
@@ -287,32 +267,13 @@ class LDA(TopicsMixin):
             {
                 "posterior": xarray.Dataset(
                     {
-                        "doc_topic_prior": ((*by_draw, "topic"), self._trace("alpha")),
-                        "topic_word_prior": (by_draw, self._trace("beta")),
+                        "doc_topic_prior": ((*by_draw, "topic"), self._trace("doc_topic_prior")),
+                        "topic_word_prior": (by_draw, self._trace("topic_word_prior")),
                     }
                 ),
                 "sample_stats": xarray.Dataset({"lp": (by_draw, self._trace("log_likelihood"))}),
             }
         )
-
-
-class Checked(NamedTuple):
-    """Parameters that have been checked."""
-
-    n_draws: int
-    burn_in: int
-    thin: int
-    n_chains: int
-    n_jobs: int
-    concentrations: Concentrations
-
-
-class Trace(NamedTuple):
-    """What is kept in memory of a draw."""
-
-    alpha: Floats
-    beta: float
-    log_likelihood: float
 
 
 def _to_record(chain: int, state: TopicState, log_likelihood: float) -> DrawRecord:
@@ -335,16 +296,15 @@ class TopicDraws(Lazy[DirichletDraw]):
     ``chain[k]`` is the chain that draw k comes from.
     """
 
-    def __init__(self, store: DrawStore) -> None:
+    def __init__(self, store: RunFolder) -> None:
         self._store = store
-        counts = store.n_per_chain()
-        self.chain = np.repeat(np.arange(len(counts)), counts)
+        self.chain, self._draw = number_draws(store)
 
     def __len__(self) -> int:
         return int(self.chain.size)
 
     def _read(self, number: int) -> DirichletDraw:
-        record = self._store.read(number)
+        record = self._store.chain(int(self.chain[number])).read(int(self._draw[number]))
         return DirichletDraw(
             record.theta / record.theta.sum(axis=1, keepdims=True),  # stored as float32
             record.vectors["doc_topic_prior"],

@@ -58,7 +58,7 @@ class MultinomialTree(TreeEstimator):
     persistence : float or (low, high), from 0 to 1, default 1
         How much of the parent is in the mean of a child; the rest is uniform. With 1, what has
         probability 0 at a node has it in the whole subtree.
-    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, random_state, verbose
+    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, engine, random_state, run_dir, verbose
         As for :class:`GaussianTree`.
 
     Attributes
@@ -82,6 +82,8 @@ class MultinomialTree(TreeEstimator):
     True
     """
 
+    _stored_types = (CountUnits,)
+
     def __init__(
         self,
         *,
@@ -98,7 +100,9 @@ class MultinomialTree(TreeEstimator):
         init: Any = "root",
         schedule: str = "default",
         n_jobs: int | None = None,
+        engine: str = "threads",
         random_state: Any = None,
+        run_dir: Any = None,
         verbose: int = 1,
     ) -> None:
         self.alpha0 = alpha0
@@ -114,7 +118,9 @@ class MultinomialTree(TreeEstimator):
         self.init = init
         self.schedule = schedule
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.run_dir = run_dir
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:

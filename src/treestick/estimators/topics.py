@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from treestick.analysis import topic_tables as tables
 from treestick.analysis.tree_topics import TreeDraw
-from treestick.chain import Swept, run_chain
 from treestick.engine.threads import count_jobs
 from treestick.estimators.base import TreeEstimator
 from treestick.estimators.draws import Draws
 from treestick.estimators.lazy import Lazy
+from treestick.estimators.sampled import Lengths
+from treestick.estimators.states import check_constants
 from treestick.estimators.words import TopicsMixin
 from treestick.inputs import (
     InvalidValue,
@@ -27,15 +28,14 @@ from treestick.inputs import (
     shown,
 )
 from treestick.models.multinomial import Multinomial
-from treestick.moves.state import Floats, Integers, Sticks
+from treestick.moves.state import Floats, Integers
 from treestick.moves.tasks import Run
 from treestick.moves.topics import TopicMoves
 from treestick.prior.parameters import MOST_DATA
 from treestick.random import make_key
-from treestick.start import Start, first_state
 from treestick.tokens.documents import Documents, make_documents
 from treestick.tokens.gibbs import COLLAPSED, MODES
-from treestick.tokens.latent import first_topics
+from treestick.tokens.latent import TokenTopics, first_topics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,13 @@ FIRST_TOPICS = 20
 """Topics to begin with where their number is unbounded."""
 LEAST, MOST = 1e-6, 1e6
 """Beyond, differences of log-gamma functions lose the digits that decide."""
+
+
+class DocumentUnits(NamedTuple):
+    """What is kept of the documents that a model was fitted to."""
+
+    totals: Integers
+    """Of each document: the number of its tokens."""
 
 
 class TopicTree(TopicsMixin, TreeEstimator):
@@ -96,7 +103,7 @@ class TopicTree(TopicsMixin, TreeEstimator):
         exact. With ``n_topics=None``, documents move given the topics of their words.
     lda_sweeps, tree_sweeps : int, default 200 and 100
         Lengths of the first two phases.
-    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, random_state, verbose
+    n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, engine, random_state, run_dir, verbose
         As for :class:`GaussianTree`.
 
     Attributes
@@ -149,7 +156,9 @@ class TopicTree(TopicsMixin, TreeEstimator):
         init: Any = "root",
         schedule: str = "default",
         n_jobs: int | None = None,
+        engine: str = "threads",
         random_state: Any = None,
+        run_dir: Any = None,
         verbose: int = 1,
     ) -> None:
         self.n_topics = n_topics
@@ -171,8 +180,12 @@ class TopicTree(TopicsMixin, TreeEstimator):
         self.init = init
         self.schedule = schedule
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
+        self.run_dir = run_dir
         self.verbose = verbose
+
+    _stored_types = (DocumentUnits,)
 
     # -- fitting -----------------------------------------------------------------------------------
 
@@ -184,7 +197,7 @@ class TopicTree(TopicsMixin, TreeEstimator):
             return FIRST_TOPICS
         return check_whole_number("n_topics", self.n_topics, 1, 2**20)
 
-    def _make_model(self, values: sparse.csr_array) -> tuple[Multinomial, Integers]:
+    def _make_model(self, values: sparse.csr_array) -> tuple[Multinomial, DocumentUnits]:
         for name, value, known in (
             ("sampler", self.sampler, MODES),
             ("document_move", self.document_move, DOCUMENT_MOVES),
@@ -212,12 +225,12 @@ class TopicTree(TopicsMixin, TreeEstimator):
                 "persistence", self.persistence, most=1.0, may_be_zero=not is_measure
             ),
             n_topics + is_measure, root, is_measure,
-        ), np.asarray(values.sum(axis=1)).ravel().astype(np.int64)  # fmt: skip
+        ), DocumentUnits(np.asarray(values.sum(axis=1)).ravel().astype(np.int64))  # fmt: skip
 
     def check_parameters(self) -> None:
         """Raise if a parameter cannot be; ``fit`` does the same first."""
         self._make_model(sparse.csr_array((1, 1)))
-        self._n_before()
+        self._lengths()
 
     def _beta(self) -> tuple[float, float, float]:
         found = check_hyperparameter("topic_word_prior", self.topic_word_prior, most=MOST)
@@ -228,34 +241,30 @@ class TopicTree(TopicsMixin, TreeEstimator):
         return found
 
     @staticmethod
-    def _encode(units: Integers, values: sparse.csr_array) -> tuple[Documents, int]:
+    def _encode(units: DocumentUnits, values: sparse.csr_array) -> tuple[Documents, int]:
         return make_documents(values), values.shape[0]
 
-    def _n_before(self) -> int:
-        return super()._n_before() + check_whole_number("tree_sweeps", self.tree_sweeps, 0)
+    def _lengths(self) -> Lengths:
+        lengths = super()._lengths()
+        n_fixed = check_whole_number("tree_sweeps", self.tree_sweeps, 0)
+        return lengths._replace(burn_in=lengths.burn_in + n_fixed)
 
-    def _make_chain(
-        self,
-        seed: int,
-        chain: int,
-        model: Multinomial,
-        sticks: Sticks,
-        data: Documents,
-        start: Start,
-        run: Run,
-    ) -> Iterator[Swept]:
-        n_jobs = count_jobs(self.n_jobs)
-        latent = first_topics(
+    def _first_latent(
+        self, seed: int, chain: int, model: Multinomial, data: Documents, run: Run
+    ) -> TokenTopics:
+        return first_topics(
             seed, chain, data, self._n_topics_first(), self._beta(), self.lda_sweeps, self.sampler,
-            model.is_measure, run, n_jobs,
+            model.is_measure, run, count_jobs(self.n_jobs),
         )  # fmt: skip
-        state = first_state(make_key(seed, chain), model, sticks, data, start, latent)
-        sums_out = self.document_move == SUMMED_OUT and not model.is_measure
-        moves = TopicMoves(self.sampler, sums_out, n_jobs)
-        return run_chain(
-            seed, chain, state, data, self._n_before(), run, self.schedule,
-            topics=moves, n_fixed=self.tree_sweeps,
-        )  # fmt: skip
+
+    def _more_moves(self) -> dict[str, Any]:
+        sums_out = self.document_move == SUMMED_OUT and self.n_topics is not None
+        moves = TopicMoves(self.sampler, sums_out, count_jobs(self.n_jobs))
+        return {"topics": moves, "n_fixed": self.tree_sweeps}
+
+    def _check_constants(self, constants: Any) -> None:
+        n_topics = self._n_topics_first()
+        check_constants(constants, self.n_features_in_, n_topics + (self.n_topics is None))
 
     def _finish(self) -> None:
         super()._finish()
@@ -264,7 +273,7 @@ class TopicTree(TopicsMixin, TreeEstimator):
         self.components_ = self._best_draw.topics
 
     @staticmethod
-    def _describe_nodes(units: Integers, theta: Floats) -> Mapping[str, npt.ArrayLike]:
+    def _describe_nodes(units: DocumentUnits, theta: Floats) -> Mapping[str, npt.ArrayLike]:
         return {"topics": np.exp(theta)}
 
     def _described(self) -> list[str]:
@@ -323,7 +332,7 @@ class TopicTree(TopicsMixin, TreeEstimator):
         rng = check_random_state(random_state)
         key = make_key(int(rng.randint(2**31 - 1)))
         chosen = np.sort(rng.randint(len(self.draws_), size=n_samples))
-        lengths = self._units[rng.randint(self._units.size, size=n_samples)]
+        lengths = self._units.totals[rng.randint(self._units.totals.size, size=n_samples)]
         rows = []
         for position in np.unique(chosen):
             draw = self.topic_draws_[int(position)]

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln, logsumexp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from treestick.inputs import InvalidValue, check_whole_number
+from treestick.estimators.sampled import Known, ids_of
+from treestick.inputs import InvalidValue, check_whole_number, data_errors
 from treestick.io import Corpus, known_counts, read_counts
 from treestick.random import make_key
 from treestick.tokens.documents import Floats
@@ -21,7 +22,7 @@ FEWEST_PARTICLES = 20
 """So many estimates of a document's probability are averaged, or more, all draws together."""
 
 
-class TopicsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TopicsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
     """Takes documents, as a corpus or as counts; has topics, ``components_``."""
 
     if TYPE_CHECKING:
@@ -29,15 +30,17 @@ class TopicsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         topic_draws_: Any  # the draws as treestick.analysis.heldout takes them
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
+        tags: Tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _table_of(self, X: Any) -> Any:
-        """Return what scikit-learn sees of the data."""
-        return X.counts if isinstance(X, Corpus) else X
+    def _known_of(self, X: Any) -> Known:
+        """Return what is known of the documents beside their counts."""
+        if isinstance(X, Corpus):
+            return Known(X.counts, X.vocabulary, X.ids, X.metadata)
+        return Known(X, None, ids_of(X), {})
 
     def _counts_of(self, table: Any) -> sparse.csr_array:
         """Return rows of counts, or raise."""
@@ -45,21 +48,11 @@ class TopicsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _read_documents(self, X: Any) -> sparse.csr_array:
         """Return counts to fit to, or raise."""
-        table = self._table_of(X)
-        counts = self._counts_of(table)
-        validate_data(BaseEstimator(), table, skip_check_array=True)
-        if counts.nnz == 0:
-            raise InvalidValue("all documents are empty: there is nothing to infer topics from")
+        with data_errors():
+            counts = self._counts_of(X.counts if isinstance(X, Corpus) else X)
+            if counts.nnz == 0:
+                raise InvalidValue("all documents are empty: there is nothing to infer topics from")
         return counts
-
-    def _remember(self, X: Any) -> None:
-        """Keep what is known of the documents and the words beside their counts."""
-        validate_data(self, self._table_of(X), skip_check_array=True)
-        self.ids_: list[str] | None = None
-        self.metadata_: dict[str, list[Any]] = {}
-        if isinstance(X, Corpus):
-            self.feature_names_in_ = np.asarray(X.vocabulary, dtype=object)
-            self.ids_, self.metadata_ = X.ids, X.metadata
 
     def _new_counts(self, X: Any) -> sparse.csr_array:
         """Return counts of new documents, or raise."""

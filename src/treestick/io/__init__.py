@@ -4,9 +4,11 @@ from treestick.io.arrays import read_bits, read_counts, read_reals
 from treestick.io.bags import read_docword, read_lda_c, read_matrix, read_matrix_market
 from treestick.io.corpus import Corpus, known_counts
 from treestick.io.files import read_corpus
+from treestick.io.tables import Choice, read_table
 from treestick.io.texts import read_csv, read_folder, read_jsonl, read_texts
 
 __all__ = [
+    "Choice",
     "Corpus",
     "known_counts",
     "read_bits",
@@ -20,5 +22,6 @@ __all__ = [
     "read_matrix",
     "read_matrix_market",
     "read_reals",
+    "read_table",
     "read_texts",
 ]

@@ -5,7 +5,6 @@ line that cannot be right is an error with its number; nothing is guessed.
 """
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ from scipy import sparse
 
 from treestick.inputs import InvalidValue, shown
 from treestick.io.arrays import MOST_COUNT, read_counts
-from treestick.io.corpus import Corpus, make_corpus, read_bytes, read_vocabulary
+from treestick.io.corpus import Corpus, make_corpus, read_vocabulary
+from treestick.io.tables import read_mtx
+from treestick.io.unpacking import check_extent, read_bytes
 
 Vocabulary = Sequence[str] | str | Path | None
 
@@ -48,16 +49,8 @@ def read_matrix_market(
     encoding: str = "utf-8",
 ) -> Corpus:
     """Return a MatrixMarket file of counts, documents in rows (``transposed``: in columns)."""
-    from scipy.io import mmread
-
-    content = read_bytes(path)
-    try:
-        found = mmread(BytesIO(content), spmatrix=False)
-    except (ValueError, OverflowError) as error:
-        raise InvalidValue(f"{path}: {' '.join(str(error).split())}") from error
+    found = read_mtx(path)
     table: Any = sparse.csr_array(found.T if transposed else found)
-    if 0 in table.shape:
-        raise InvalidValue(f"{path} is empty: its shape is {table.shape}")
     try:
         counts = read_counts(table, "a corpus")
     except ValueError as error:
@@ -95,6 +88,7 @@ def read_lda_c(
         raise InvalidValue(
             f"{path} has word {max(words)} (words count from 0) and the vocabulary only {n_words}"
         )
+    check_extent(path, len(first) - 1, n_words)
     table: Any = sparse.csr_array(
         (np.array(counts, dtype=np.float64), np.array(words, dtype=np.int64), np.array(first)),
         shape=(len(first) - 1, n_words),
@@ -122,6 +116,7 @@ def read_docword(
     n_documents, n_words, n_entries = (
         _whole(line.strip(), f"{path}, line {k + 1}") for k, line in enumerate(lines[:3])
     )
+    check_extent(path, n_documents, n_words)
     if n_entries != len(lines) - 3:
         raise InvalidValue(
             f"{path}, line 3: it says {n_entries} entries and the file has {len(lines) - 3}"

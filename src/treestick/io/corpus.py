@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from treestick.inputs import InvalidType, InvalidValue, shown
+from treestick.io.unpacking import read_bytes
 
 
 class Corpus(NamedTuple):
@@ -119,17 +119,6 @@ def known_counts(corpus: Corpus, vocabulary: Sequence[str]) -> sparse.csr_array:
         (counts.data[is_known], (counts.coords[0][is_known], columns[is_known])),
         shape=(corpus.counts.shape[0], len(vocabulary)),
     )
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """Return the content of a file, unpacked if its name ends with .gz."""
-    try:
-        content = Path(path).read_bytes()
-        return gzip.decompress(content) if str(path).endswith(".gz") else content
-    except OSError as error:
-        raise InvalidValue(f"{path}: cannot be read: {error.strerror or error}") from error
-    except EOFError as error:
-        raise InvalidValue(f"{path}: cannot be unpacked: {error}") from error
 
 
 def decode(content: bytes, path: str | Path, encoding: str) -> str:

@@ -15,7 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from treestick.inputs import InvalidType, InvalidValue, shown
-from treestick.io.corpus import Corpus, decode, make_corpus, read_bytes
+from treestick.io.corpus import Corpus, decode, make_corpus
+from treestick.io.unpacking import read_bytes
 
 
 def read_texts(
@@ -113,8 +114,9 @@ def read_jsonl(
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InvalidValue(f"{path}, line {number}: not JSON: {error.msg}") from error
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+            raise InvalidValue(f"{path}, line {number}: not JSON: {reason}") from error
         if not isinstance(row, dict):
             raise InvalidValue(f"{path}, line {number}: {shown(row)} is not an object")
         rows.append(row)

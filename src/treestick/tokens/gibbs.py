@@ -179,9 +179,14 @@ def run_gibbs(
     mode: str,
     run: Run = map,
     n_tasks: int = 1,
+    state: TopicState | None = None,
 ) -> Iterator[TopicState]:
-    """Yield the state after each sweep of a chain; the next sweep overwrites its arrays."""
-    state = first_state(make_key(seed, chain), documents, concentrations)
+    """Yield the state after each sweep of a chain; the next sweep overwrites its arrays.
+
+    A chain that goes on from a ``state`` goes on as if it had never stopped.
+    """
+    if state is None:
+        state = first_state(make_key(seed, chain), documents, concentrations)
     while True:
         state = sweep(make_key(seed, chain, state.sweep + 1), state, documents, mode, run, n_tasks)
         yield state

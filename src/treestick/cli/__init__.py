@@ -1,6 +1,8 @@
 """The command line: parses and calls, nothing more.
 
-A user's slip gives one line on standard error and exit code 2. A traceback is a bug of ours.
+A user's slip gives one line on standard error and exit code 2, bad data 3, a damaged run 5, a disk
+that cannot be written 1; 4 is for chains that have not converged where that was asked for, 130 and
+143 for signals. A traceback is a bug of ours.
 """
 
 import errno
@@ -8,9 +10,6 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from treestick._version import __version__
+from treestick.cli import runs, signals
+from treestick.cli.options import Number, WholeNumber, say, telling_of_compilation
 from treestick.inputs import InputError, InvalidValue
 
 LEAST_IN_DEMO = 40
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-USAGE = 2
+FAILED, USAGE, BAD_DATA, DAMAGED = 1, 2, 3, 5
 
 PRIOR_DEFAULTS: dict[str, Any] = {"alpha0": 1.0, "decay": 0.5, "gamma": 0.2, "n": 50, "seed": 1001}
 
@@ -47,7 +48,9 @@ def main() -> None:
     except typer.TyperException as error:
         code = _fail(error.format_message(), error.exit_code)
     except InputError as error:
-        code = _fail(str(error))
+        code = _fail(str(error), _code_of(error))
+    except KeyboardInterrupt:
+        code = _fail("stopped", signals.exit_code())
     except MemoryError:
         code = _fail("there is not enough memory for this: ask for fewer data, or a shallower tree")
     except OSError as error:
@@ -61,42 +64,22 @@ def main() -> None:
 
 
 def _fail(message: str, code: int = USAGE) -> int:
-    _say(message)
+    say(message)
     return code
 
 
-def _say(message: str) -> None:
-    print(f"treestick: {message}", file=sys.stderr)
-
-
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _say(str(message))
+    say(str(message))
 
 
-@contextmanager
-def _telling_of_compilation() -> Iterator[None]:
-    from treestick._jit import on_first_compile
+def _code_of(error: InputError) -> int:
+    from treestick.store.errors import CannotWrite, DamagedRun
 
-    with on_first_compile(lambda: _say("compiling for up to a minute; later runs need not ...")):
-        yield
-
-
-def _whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a whole number") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number") from None
-
-
-WholeNumber = partial(typer.Option, parser=_whole_number, metavar="INTEGER")
-Number = partial(typer.Option, parser=_number, metavar="NUMBER")
+    if isinstance(error, DamagedRun):
+        return DAMAGED
+    if isinstance(error, CannotWrite):
+        return FAILED
+    return BAD_DATA if error.is_of_data else USAGE
 
 
 def _print_version(wanted: bool) -> None:
@@ -127,7 +110,7 @@ def demo(
     ] = Path("treestick-demo"),
 ) -> None:
     """Fit a tree to 1,797 handwritten digits, print it and draw it."""
-    with _telling_of_compilation():
+    with telling_of_compilation():
         from treestick.report import demo as digits
         from treestick.report.drawing import new_figure
         from treestick.report.saving import save
@@ -184,7 +167,7 @@ def draw_prior(
     """Draw a tree from the prior, and print it or write a picture of it."""
     options = {"alpha0": alpha0, "decay": decay, "gamma": gamma, "n": n, "seed": seed}
     given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
-    with _telling_of_compilation():
+    with telling_of_compilation():
         from treestick import prior
         from treestick.report import prior_figures
         from treestick.report.drawing import new_figure
@@ -252,7 +235,7 @@ def evaluate(
     def given(**options: Any) -> dict[str, Any]:
         return {name: value for name, value in options.items() if value is not None}
 
-    with _telling_of_compilation():
+    with telling_of_compilation():
         from treestick.estimators import LDA, TopicTree
         from treestick.io import read_corpus
         from treestick.report.topic_scores import HEAD, compare, to_line
@@ -274,3 +257,7 @@ def evaluate(
         print(HEAD)
         for scores_of_one in (first, *scores):
             print(to_line(scores_of_one), flush=True)
+
+
+for command in runs.COMMANDS:
+    app.command()(command)

@@ -1,0 +1,259 @@
+"""What the command line does with runs: fit from a file, go on, say how far, judge, predict."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from treestick.analysis.diagnosis import Row, Verdict, describe, judge, meets, pair_agreement
+from treestick.estimators.choice import AUTO, MODELS, OF_DOCUMENTS, choose, make_estimator
+from treestick.estimators.runs import load_run, open_run, unfitted
+from treestick.estimators.sampled import SampledEstimator
+from treestick.inputs import InvalidValue, check_positive, check_whole_number, data_errors, shown
+from treestick.io import Choice, Corpus, read_corpus, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_COMPONENTS = 8
+"""Of a vector, components are looked at one by one if they are not more; else their mean is."""
+MOST_COMPARED = 200
+"""Draws by which the pair agreement is estimated."""
+
+
+class Source(NamedTuple):
+    """Where data come from."""
+
+    path: str
+    format: str | None = None
+    vocabulary: str | None = None
+    text: str | None = None
+    id: str | None = None
+    drop: list[str] = []  # noqa: RUF012 - never changed
+    header: bool | None = None
+    encoding: str = "utf-8"
+
+
+class Goal(NamedTuple):
+    """When to stop."""
+
+    rhat: float
+    ess: float
+
+
+def read_data(source: Source, is_corpus: bool) -> Any:
+    """Return a table, or a corpus of documents."""
+    with data_errors():
+        if is_corpus:
+            return read_corpus(
+                source.path,
+                source.format,
+                vocabulary=source.vocabulary,
+                text=source.text,
+                encoding=source.encoding,
+            )
+        choice = Choice(source.id, source.drop, source.header, source.encoding)
+        return read_table(source.path, choice)
+
+
+def is_corpus(source: Source, model: str) -> bool:
+    """Return whether data are documents: the model says so, or the form of the file."""
+    if model != AUTO:
+        return model in OF_DOCUMENTS
+    path = Path(source.path)
+    name = path.name.removesuffix(".gz")
+    given = source.format or source.text or source.vocabulary
+    return bool(given) or path.is_dir() or name.endswith((".jsonl", ".ldac", ".lda-c"))
+
+
+def prepare(
+    source: Source, model: str, parameters: Mapping[str, Any], say: Callable[[str], None]
+) -> tuple[SampledEstimator, Any]:
+    """Return an unfitted estimator and its data."""
+    X = read_data(source, is_corpus(source, model))
+    if model == AUTO:
+        model, reason = choose(X)
+        say(f"{MODELS[model].__name__}, because {reason}; --model names another")
+    estimator = make_estimator(model, parameters)
+    estimator._source = {**source._asdict(), "path": str(Path(source.path).resolve())}
+    return estimator, X
+
+
+def prepare_resume(
+    path: Path, data: Path | None, n_draws: int | None
+) -> tuple[SampledEstimator, Any]:
+    """Return the estimator of a run, and its data, read again from where they were."""
+    _, configuration = open_run(path)
+    model = unfitted(path, configuration)
+    if n_draws is not None:
+        model.set_params(n_draws=check_whole_number("draws", n_draws, 1))
+    noted = configuration.get("source")
+    if not isinstance(noted, dict) or noted.keys() - set(Source._fields):
+        raise InvalidValue(
+            f"{path}: the run was begun from Python, where its data are; go on with fit(X) of an "
+            f"estimator with run_dir={str(path)!r}"
+        )
+    source = Source(**noted)
+    if data is not None:
+        source = source._replace(path=str(data))
+    names = {kind.__name__: name for name, kind in MODELS.items()}
+    X = read_data(source, names.get(type(model).__name__) in OF_DOCUMENTS)
+    model._source = dict(noted)
+    return model, X
+
+
+def fit(
+    model: SampledEstimator,
+    X: Any,
+    goal: Goal | None = None,
+    max_draws: int | None = None,
+    say: Callable[[str], None] = print,
+) -> bool:
+    """Fit, and go on until a goal is met if there is one; return whether it was interrupted.
+
+    A goal is looked at when all chains have ``n_draws``, twice as many, three times and so on, so
+    that the same seed stops at the same draw.
+    """
+    if goal is None:
+        return model.fit(X)._interrupted
+    step = check_whole_number("draws", model.n_draws, 1)
+    most = check_whole_number("max-draws", 10 * step if max_draws is None else max_draws, step)
+    while True:
+        is_last = model.n_draws + step > most
+        with warnings.catch_warnings():
+            if not is_last:
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            if model.fit(X)._interrupted:
+                return True
+        rows = describe(scalars_of(model))
+        worst = max((row.rhat for row in rows if not np.isnan(row.rhat)), default=float("nan"))
+        fewest = min((row.ess_bulk for row in rows if row.ess_bulk > 0), default=float("nan"))
+        say(f"{model.n_draws} draws: R-hat up to {worst:.3f}, {fewest:.0f} effective draws or more")
+        if is_last or meets(rows, *goal):
+            return False
+        model.set_params(n_draws=model.n_draws + step)
+
+
+def parse_goal(text: str) -> Goal:
+    """Return the goal that is written like ``rhat=1.05,ess=400``."""
+    found = {"rhat": float("inf"), "ess": 0.0}
+    for part in text.split(","):
+        name, _, number = part.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = float("nan")
+        if name.strip() not in found or not value > 0:
+            raise InvalidValue(f"until={shown(text)} is not like rhat=1.05,ess=400")
+        found[name.strip()] = check_positive(name.strip(), value)
+    return Goal(**found)
+
+
+def scalars_of(model: Any) -> dict[str, Any]:
+    """Return what chains are compared by: scalars of shape (chain, draw) without labels."""
+    idata = model.idata_
+    found: dict[str, Any] = {}
+    for name, values in idata["posterior"].data_vars.items():
+        array = values.values
+        if array.ndim == 2:
+            found[str(name)] = array
+        elif array.shape[2] <= MOST_COMPONENTS:
+            found |= {f"{name}[{k}]": array[:, :, k] for k in range(array.shape[2])}
+        else:
+            found[f"mean of {name}"] = array.mean(axis=2)
+    for name in ("log_likelihood", "lp"):
+        if name in idata["sample_stats"]:
+            found[name] = idata["sample_stats"][name].values
+    return found
+
+
+def diagnose(model: Any) -> tuple[list[Row], float, Verdict]:
+    """Return numbers on all scalars, how far chains differ on pairs of data, and a verdict."""
+    rows = describe(scalars_of(model))
+    gap = float("nan")
+    draws = model.draws_
+    if hasattr(model, "tree_"):
+        n_some = min(len(draws), MOST_COMPARED)
+        some = np.unique(np.linspace(0, len(draws) - 1, n_some).astype(np.int64)).tolist()
+        gap = pair_agreement((int(draws.chain[k]), draws[k].assignments) for k in some)
+    return rows, gap, judge(rows, len(np.unique(draws.chain)), gap)
+
+
+class ChainStatus(NamedTuple):
+    """How far a chain is."""
+
+    chain: int
+    n_draws: int
+    n_wanted: int
+    sweep: int
+    n_sweeps: int
+    log_likelihood: float
+
+
+class Status(NamedTuple):
+    """How far a run is."""
+
+    estimator: str
+    owner: int | None
+    """The process that writes it, if one does."""
+    chains: list[ChainStatus]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all draws that were asked for are there."""
+        return all(chain.n_draws >= chain.n_wanted for chain in self.chains)
+
+
+def status(path: Path) -> Status:
+    """Return how far a run is; it may be running in another process."""
+    run, configuration = open_run(path)
+    model = unfitted(path, configuration)
+    lengths = model._lengths()
+    chains = []
+    for number in range(lengths.n_chains):
+        n_draws, sweep = run.chain(number).progress()
+        last = run.chain(number).trace().values.get("log_likelihood", np.empty(0))
+        chains.append(
+            ChainStatus(
+                number,
+                n_draws,
+                lengths.n_draws,
+                sweep,
+                lengths.n_sweeps,
+                float(last[-1]) if last.size else float("nan"),
+            )
+        )
+    return Status(type(model).__name__, run.owner(), chains)
+
+
+def predict(path: Path, source: Source) -> pd.DataFrame:
+    """Return for each row of new data its id, node, probabilities and log density."""
+    import pandas as pd
+
+    model = load_run(path)
+    names = {kind.__name__: name for name, kind in MODELS.items()}
+    X = read_data(source, names.get(type(model).__name__) in OF_DOCUMENTS)
+    with data_errors():
+        densities = model.score_samples(X)
+        found: dict[str, Any]
+        if hasattr(model, "tree_"):
+            proba = model.predict_proba(X)
+            nodes = np.argmax(proba[:, :-1], axis=1)
+            found = {
+                "node": nodes,
+                "probability": proba[np.arange(nodes.size), nodes],
+                "new_node": proba[:, -1],
+            }
+        else:
+            shares = model.transform(X)
+            found = {f"topic_{k}": shares[:, k] for k in range(shares.shape[1])}
+    if isinstance(X, Corpus):
+        ids: Any = X.ids
+    else:
+        ids = X.index if hasattr(X, "index") else range(densities.size)
+    return pd.DataFrame({"id": list(ids), **found, "log_density": densities})
