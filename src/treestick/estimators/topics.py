@@ -98,8 +98,8 @@ class TopicTree(TopicsMixin, TreeEstimator):
     sampler : {"collapsed", "instantiated"}, default "collapsed"
         Of the topics of words, as for :class:`LDA`. Both are exact; the second uses ``n_jobs``
         threads, and is not for ``n_topics=None``.
-    document_move : {"summed_out", "given"}, default "summed_out"
-        Whether documents move with the topics of their words summed out, or given these. Both are
+    document_move : {"given", "summed_out"}, default "given"
+        Whether documents move given the topics of their words, or with these summed out. Both are
         exact. With ``n_topics=None``, documents move given the topics of their words.
     lda_sweeps, tree_sweeps : int, default 200 and 100
         Lengths of the first two phases.
@@ -146,7 +146,7 @@ class TopicTree(TopicsMixin, TreeEstimator):
         persistence: Any = 1.0,
         topic_word_prior: Any = (0.001, 1.0),
         sampler: str = COLLAPSED,
-        document_move: str = SUMMED_OUT,
+        document_move: str = GIVEN,
         lda_sweeps: int = 200,
         tree_sweeps: int = 100,
         n_draws: int = 50,
