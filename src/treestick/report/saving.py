@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,21 +39,30 @@ def save(figure: Figure, path: Path) -> None:
     import matplotlib as mpl
 
     check_output(path)
-    target = path.resolve()  # of a link, what it points to
     ending = path.suffix.lower()
     metadata: dict[str, str | None] = {}
     if ending == ".svg":
         metadata = {"Date": None}
     elif ending == ".pdf":
         metadata = {"CreationDate": None}
+
+    def write(aside: str) -> None:
+        with mpl.rc_context({"svg.hashsalt": "treestick"}):
+            figure.savefig(aside, format=ending[1:], dpi=150, metadata=metadata)
+
+    write_whole(path, write)
+
+
+def write_whole(path: Path, write: Callable[[str], object]) -> None:
+    """Let ``write`` make a file aside, and move it into place: old or new, never a part."""
+    target = path.resolve()  # of a link, what it points to
     try:
         handle, aside = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.stem}-", suffix=ending
+            dir=target.parent, prefix=f".{target.stem}-", suffix=path.suffix.lower()
         )
         os.close(handle)
         try:
-            with mpl.rc_context({"svg.hashsalt": "treestick"}):
-                figure.savefig(aside, format=ending[1:], dpi=150, metadata=metadata)
+            write(aside)
             os.chmod(aside, _usual_mode())
             os.replace(aside, target)
         except BaseException:

@@ -1,0 +1,199 @@
+"""What a report is about: trees, the data at their nodes, and how the chains went.
+
+:class:`Subject` is all that figures and pages know. :func:`describe` makes one from a fitted
+estimator, :func:`describe_tree` from a tree alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treestick.inputs import InvalidValue, check_whole_number
+from treestick.report.columns import Column, read_columns
+from treestick.report.diagnostics import Diagnostics, diagnose
+from treestick.report.typical import main_parameter
+from treestick.tree import Tree
+from treestick.tree.text import headline
+
+MOST_DRAWS = 40
+
+Picture = Callable[[Tree], npt.NDArray[Any]]
+"""Takes a tree; returns an image for each node, shape (n_nodes, height, width), 0 dark to 1."""
+
+
+class Shown(NamedTuple):
+    """A tree that can be looked at."""
+
+    name: str
+    tree: Tree
+    support: npt.NDArray[np.float64] | None = None
+    """How often each node is found in the posterior, 0 to 1."""
+
+
+class Subject(NamedTuple):
+    """What a report knows. The trees all hold the same data, in the same order."""
+
+    title: str
+    trees: tuple[Shown, ...]
+    """The first is shown first."""
+    note: str = ""
+    """Which of the draws these are."""
+    ids: tuple[str, ...] | None = None
+    """Names of the data; their numbers if None."""
+    features: tuple[str, ...] | None = None
+    """Names of the features; their numbers if None."""
+    rows: Any = None
+    """The data, an array or sparse matrix with a row for each."""
+    texts: tuple[str, ...] | None = None
+    images: Any = None
+    """Shape (n_data, height, width) or (n_data, height, width, 3), uint8."""
+    columns: tuple[Column, ...] = ()
+    picture: Picture | None = None
+    diagnostics: Diagnostics | None = None
+
+    @property
+    def tree(self) -> Tree:
+        """The tree that is shown first."""
+        return self.trees[0].tree
+
+    def feature_name(self, feature: int) -> str:
+        """Return the name of a feature."""
+        return f"feature {feature}" if self.features is None else self.features[feature]
+
+
+def describe(
+    model: Any,
+    X: Any = None,
+    *,
+    title: str | None = None,
+    ids: Sequence[object] | None = None,
+    features: Sequence[object] | None = None,
+    texts: Sequence[str] | None = None,
+    images: Any = None,
+    metadata: Mapping[str, Sequence[Any]] | None = None,
+    picture: Picture | None = None,
+    consensus: Tree | None = None,
+    support: npt.ArrayLike | None = None,
+    most_draws: int = MOST_DRAWS,
+) -> Subject:
+    """Return the subject of a report on a fitted estimator.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With ``tree_``, ``draws_`` and ``idata_``.
+    X : array, sparse matrix or data frame, optional
+        The data that it was fitted to, for rows and for what is typical of a node.
+    title : str, optional
+        The name of the model, if not given.
+    ids, features : sequence, optional
+        Names of the data and of the features. Else those that ``X`` has, or numbers.
+    texts : sequence of str, optional
+        What there is to read of each datum.
+    images : array of shape (n_data, height, width) or (n_data, height, width, 3), optional
+        What there is to see of each datum: uint8, or float from 0 to 1.
+    metadata : mapping of str to sequence, or data frame, optional
+        Columns: numbers, labels, or lists of labels, one entry for each datum.
+    picture : callable, optional
+        Takes a tree and returns an image for each node; else nodes show images of their data.
+    consensus : Tree, optional
+        A tree made of all draws; it is shown beside the best.
+    support : array of shape (n_nodes of the consensus, or else of ``tree_``,), optional
+        How often each of its nodes is found in the posterior, 0 to 1.
+    most_draws : int, default=40
+        How many draws can be looked at; they are chosen at even distances.
+    """
+    check_whole_number("most_draws", most_draws, 0)
+    draws = model.draws_
+    known = None if support is None else np.asarray(support, dtype=np.float64)
+    trees = [Shown("best draw", model.tree_, known if consensus is None else None)]
+    if consensus is not None:
+        trees.append(Shown("consensus", consensus, known))
+    chosen = np.unique(np.linspace(0, len(draws) - 1, min(most_draws, len(draws))).astype(int))
+    trees += [Shown(_draw_name(draws, int(k)), draws[int(k)]) for k in chosen]
+    everything = chosen.size == len(draws)
+    note = (
+        f"All {len(draws):,} draws of the posterior are in this page."
+        if everything
+        else f"{chosen.size} of {len(draws):,} draws of the posterior are in this page, "
+        "at even distances; the diagnostics are of all."
+    )
+    if features is None:
+        features = getattr(model, "feature_names_in_", None)
+    binarize = getattr(model, "binarize", None)
+    rows = _rows(X)
+    if rows is not None and binarize is not None:
+        rows = rows > binarize
+    if ids is None and hasattr(X, "index") and hasattr(X, "iloc"):
+        ids = list(X.index)
+    return _check(
+        Subject(
+            title or type(model).__name__,
+            tuple(trees),
+            note,
+            None if ids is None else tuple(map(str, ids)),
+            None if features is None else tuple(map(str, features)),
+            rows,
+            None if texts is None else tuple(map(str, texts)),
+            None if images is None else _pixels(images),
+            read_columns(metadata, model.tree_.n_data),
+            picture,
+            diagnose(model.idata_),
+        )
+    )
+
+
+def describe_tree(tree: Tree, title: str | None = None) -> Subject:
+    """Return the subject of a report on a tree of which nothing else is known."""
+    return Subject(title or headline(tree), (Shown("tree", tree),))
+
+
+def _draw_name(draws: Any, k: int) -> str:
+    chain = np.asarray(draws.chain)
+    return f"chain {chain[k] + 1}, draw {int(np.sum(chain[:k] == chain[k])) + 1}"
+
+
+def _rows(X: Any) -> Any:
+    """Return a sparse matrix by rows as it is, all else as an array; a corpus by its counts."""
+    counts = getattr(X, "counts", X)
+    if hasattr(counts, "tocsr"):
+        return counts.tocsr()
+    return None if counts is None else np.asarray(counts)
+
+
+def _pixels(images: Any) -> npt.NDArray[np.uint8]:
+    array = np.asarray(images)
+    if array.ndim not in (3, 4) or (array.ndim == 4 and array.shape[3] != 3):
+        raise InvalidValue(
+            f"images have shape {array.shape}; (n_data, height, width) or "
+            "(n_data, height, width, 3) is needed"
+        )
+    if array.dtype.kind == "f":
+        array = np.round(255 * np.clip(array, 0.0, 1.0))
+    return array.astype(np.uint8)
+
+
+def _check(subject: Subject) -> Subject:
+    n_data = subject.tree.n_data
+    for name in ("ids", "texts", "images", "rows"):
+        value = getattr(subject, name)
+        found = None if value is None else value.shape[0] if hasattr(value, "shape") else len(value)
+        if found is not None and found != n_data:
+            raise InvalidValue(f"{found} {name} for {n_data} data")
+    parameter = main_parameter(subject.tree)
+    if subject.features is not None and parameter is not None:
+        n_features = subject.tree.node_params[parameter].shape[1]
+        if parameter != "weight" and len(subject.features) != n_features:
+            raise InvalidValue(f"{len(subject.features)} names for {n_features} features")
+    for shown in subject.trees:
+        if shown.tree.n_data != n_data:
+            raise InvalidValue(f"{shown.name} has {shown.tree.n_data} data instead of {n_data}")
+        if shown.support is not None and shown.support.shape != (shown.tree.n_nodes,):
+            raise InvalidValue(
+                f"support has shape {shown.support.shape} for {shown.tree.n_nodes} nodes"
+            )
+    return subject
