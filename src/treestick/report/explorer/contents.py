@@ -102,11 +102,15 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
     structure: dict[str, Any] = {
         "parent": tree.parent,
         "here": tree.n_here,
-        "mass": [float(f"{m:.4g}") for m in tree.mass],
+        "mass": _rounded(tree.mass, 4),
         "support": None if shown.support is None else np.round(shown.support, 3),
         "contrasts": None,
     }
-    found = contrasts(tree, N_CONTRASTS, subject.rows)
+    is_first = shown is subject.trees[0]
+    said_by_picture = subject.picture is not None and subject.features is None
+    found = None
+    if not said_by_picture and (is_first or subject.features is not None):
+        found = contrasts(tree, N_CONTRASTS if is_first else N_CONTRASTS // 2, subject.rows)
     if found is not None:
         structure["contrasts"] = {
             "feature": found.feature,
@@ -128,8 +132,11 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
     return reference
 
 
-def _rounded(values: npt.NDArray[np.float64]) -> list[list[float]]:
-    return [[float(f"{v:.3g}") for v in row] for row in values]
+def _rounded(values: npt.NDArray[np.float64], digits: int = 3) -> npt.NDArray[np.float64]:
+    """Return numbers with so many digits that count: they take less room."""
+    size = np.where((values == 0.0) | ~np.isfinite(values), 1.0, np.abs(values))
+    unit = 10.0 ** (digits - 1 - np.floor(np.log10(size)))
+    return np.asarray(np.round(values * unit) / unit)
 
 
 def _covers(tree: Tree, order: Integers) -> Integers:
@@ -225,7 +232,7 @@ def _diagnostics(diagnostics: Diagnostics | None) -> Reference | None:
         "traces": [
             {
                 "name": trace.name,
-                "values": [[float(f"{v:.7g}") for v in row] for row in trace.values[:, kept]],
+                "values": _rounded(trace.values[:, kept], 7),
                 "rhat": trace.rhat,
                 "apart": not (np.isnan(trace.rhat) or np.isfinite(trace.rhat)),
                 "ess": trace.ess,

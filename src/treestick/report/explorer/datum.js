@@ -50,7 +50,7 @@ async function showDatum(datum) {
   const [ids, text, columns] = await Promise.all([loadIds(), loadText(datum), loadColumns()]);
   const content = make("div", { class: "datum" }, make("p", { class: "kicker" }, "Datum"), make("h2", { dir: "auto", class: "name" }, ids[datum]));
   if (contents.images) content.append(await largeImage(datum, ids[datum]));
-  content.append(make("p", {}, "At ", nodeLink(tree, node), ` of this tree, ${pathWords(tree, node)}.`));
+  content.append(make("p", {}, "Here it is at ", nodeLink(tree, node), node === 0 ? "." : `, ${plural(tree.depth[node], "level")} below the root.`));
   if (text) content.append(make("p", { class: "text name", dir: "auto" }, text));
   const facts = make("dl", { class: "facts" });
   for (const column of columns) {
@@ -88,11 +88,6 @@ function certainty(share) {
   if (share > 0.9) return "Its place is certain.";
   if (share > 0.6) return "Its place is fairly certain.";
   return "Its place is uncertain.";
-}
-
-function pathWords(tree, node) {
-  const depth = tree.depth[node];
-  return depth === 0 ? "at the root" : `${plural(depth, "level")} below the root`;
 }
 
 async function largeImage(datum, label) {

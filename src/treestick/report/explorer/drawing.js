@@ -4,7 +4,7 @@
 const DETAILED_ZOOM = 0.42; // from here on with text
 const CARD_ZOOM = 0.1; // from here on with pictures
 const KNOB = 10; // radius
-const PADDING = 5;
+const PADDING = 6;
 
 let drawRequested = false;
 function requestDraw() {
@@ -42,8 +42,7 @@ function draw() {
   for (const card of layout.cards) {
     if (card.y > sight.bottom || card.y + card.height < sight.top) continue;
     if (card.x > sight.right || card.x + CARD.width + 3 * KNOB < sight.left) continue;
-    if (card.more) drawMore(context, card);
-    else drawCard(context, tree, card);
+    drawCard(context, tree, card);
   }
 }
 
@@ -54,7 +53,7 @@ function drawEdges(context, tree, layout, sight) {
   if (thin) context.beginPath();
   for (const card of layout.cards) {
     if (card.level === 0) continue;
-    const above = layout.cardOf.get(card.more ? card.node : tree.parent[card.node]);
+    const above = layout.cardOf.get(tree.parent[card.node]);
     const x0 = above.x + CARD.width;
     const y0 = above.y + above.height / 2;
     const x1 = card.x;
@@ -66,9 +65,8 @@ function drawEdges(context, tree, layout, sight) {
       context.lineTo(x1, y1);
       continue;
     }
-    const data = card.more ? card.more.data : tree.through[card.node];
-    context.lineWidth = 1 + 15 * Math.sqrt(data / Math.max(contents.nData, 1));
-    context.globalAlpha = tree.support && !card.more ? 0.25 + 0.75 * tree.support[card.node] : 1;
+    context.lineWidth = 1 + 13 * Math.sqrt(tree.through[card.node] / Math.max(contents.nData, 1));
+    context.globalAlpha = tree.support ? 0.25 + 0.75 * tree.support[card.node] : 1;
     context.beginPath();
     context.moveTo(x0, y0);
     const bend = CARD.gapX * 0.55;
@@ -80,15 +78,6 @@ function drawEdges(context, tree, layout, sight) {
     context.lineWidth = 1 / view.k;
     context.stroke();
   }
-}
-
-function drawMore(context, card) {
-  if (view.k < DETAILED_ZOOM) return;
-  context.fillStyle = colours.dim;
-  context.font = "12px system-ui, sans-serif";
-  context.textBaseline = "middle";
-  const words = `+ ${plural(card.more.nodes, "node")} · ${whole(card.more.data)} data`;
-  context.fillText(words, card.x + 8, card.y + card.height / 2);
 }
 
 function drawCard(context, tree, card) {
@@ -111,11 +100,11 @@ function drawCard(context, tree, card) {
   context.roundRect(card.x, card.y, CARD.width, card.height, 7);
   context.fill();
   context.stroke();
-  const left = drawPictures(context, tree, card);
+  if (CARD.tile) drawPictures(context, tree, card);
   drawBar(context, tree, card);
   if (view.k < DETAILED_ZOOM) return;
-  drawWords(context, tree, card, left, found, place);
-  if (tree.children[node].length) drawKnob(context, tree, card);
+  drawWords(context, tree, card, found, place);
+  if (tree.children[node].length) drawKnobs(context, tree, card);
 }
 
 // The share of all data at or below the node, and in full colour what is right here.
@@ -133,26 +122,28 @@ function drawBar(context, tree, card) {
   context.fillRect(x, y, width(tree.here[card.node] / all), 2.5);
 }
 
-// Returns where text may begin.
+// One picture that the model has of the node, or up to four images of its data.
 function drawPictures(context, tree, card) {
-  const side = CARD.strip ? (CARD.width - 5 * PADDING) / 4 : card.height - 2 * PADDING - 5;
+  const side = CARD.width - 2 * PADDING;
+  const x = card.x + PADDING;
+  const y = card.y + PADDING;
   const sheet = tree.reference.pictures;
-  context.imageSmoothingEnabled = !(sheet || contents.covers?.sheet)?.exact;
   if (sheet) {
     const bitmap = app.pictures[Math.floor(card.node / sheet.perSheet)];
-    if (!bitmap) return card.x + 9;
-    drawTile(context, bitmap, placeOfTile(sheet, card.node), card.x + PADDING, card.y + PADDING, side);
-    return card.x + side + 2 * PADDING + 5;
+    context.imageSmoothingEnabled = !sheet.exact;
+    if (bitmap) drawTile(context, bitmap, placeOfTile(sheet, card.node), x, y, side);
+    return;
   }
-  if (CARD.strip) {
-    coversOf(tree, card.node).forEach((slot, k) => {
-      const covers = contents.covers.sheet;
-      const bitmap = app.covers[Math.floor(slot / covers.perSheet)];
-      const x = card.x + PADDING + k * (side + PADDING);
-      if (bitmap) drawTile(context, bitmap, placeOfTile(covers, slot), x, card.y + PADDING, side);
-    });
-  }
-  return card.x + 9;
+  const covers = contents.covers.sheet;
+  const slots = coversOf(tree, card.node);
+  const half = slots.length > 1 ? (side - 2) / 2 : side;
+  context.imageSmoothingEnabled = !covers.exact;
+  slots.forEach((slot, k) => {
+    const bitmap = app.covers[Math.floor(slot / covers.perSheet)];
+    const left = x + (k % 2) * (half + 2);
+    const top = y + (k >> 1) * (half + 2);
+    if (bitmap) drawTile(context, bitmap, placeOfTile(covers, slot), left, top, half);
+  });
 }
 
 function drawTile(context, bitmap, place, x, y, side) {
@@ -180,41 +171,42 @@ function coversOf(tree, node) {
   return tree.coverLists.get(node);
 }
 
-function drawWords(context, tree, card, left, found, place) {
-  const { node } = card;
-  const label = tree.labels[node];
-  const here = tree.here[node];
-  const below = tree.through[node] - here;
-  const counts = contents.nData ? `${whole(here)} here${below ? ` · ${whole(below)} below` : ""}` : `mass ${short(tree.mass[node])}`;
-  const right = card.x + CARD.width - 9;
-  const note = place !== undefined ? percent(place) : found ? `${whole(found)} found` : supportOf(tree, node);
+function drawWords(context, tree, card, found, place) {
+  const label = tree.labels[card.node] || nameOf(tree, card.node);
+  const left = card.x + (CARD.tile ? PADDING : 10);
+  const right = card.x + CARD.width - (CARD.tile ? PADDING : 10);
+  const top = CARD.tile ? card.y + card.height - 11 : card.y + 21;
+  const bottom = CARD.tile ? top : card.y + 39;
+  const [note, colour] = noteOf(tree, card.node, found, place);
+  const end = CARD.tile || !tree.children[card.node].length ? right : right - 10;
   context.textBaseline = "alphabetic";
   context.textAlign = "right";
   context.font = "600 11px system-ui, sans-serif";
-  context.fillStyle = place !== undefined ? colours.warm : found ? colours.found : colours.dim;
-  const top = CARD.strip ? card.y + card.height - 13 : card.y + 21;
-  let room = right - left;
-  if (note) {
-    context.fillText(note, right, top);
-    room -= context.measureText(note).width + 8;
-  }
+  context.fillStyle = colour;
+  context.fillText(note, end, bottom);
+  const room = end - left - (note ? context.measureText(note).width + 5 : 0);
   context.textAlign = "left";
-  if (CARD.strip) {
-    context.fillStyle = colours.ink;
-    context.font = "12px system-ui, sans-serif";
-    context.fillText(fitText(context, label ? `${whole(here)} · ${label}` : counts, room), left, top);
-    return;
-  }
   context.fillStyle = colours.ink;
-  context.font = "600 13px system-ui, sans-serif";
-  context.fillText(fitText(context, label || nameOf(tree, node), room), left, top);
+  context.font = CARD.tile ? "600 11.5px system-ui, sans-serif" : "600 13px system-ui, sans-serif";
+  context.fillText(fitText(context, label, CARD.tile ? room : right - left), left, top);
+  if (CARD.tile) return;
   context.fillStyle = colours.dim;
   context.font = "11.5px system-ui, sans-serif";
-  context.fillText(fitText(context, counts, right - left), left, card.y + 38);
+  context.fillText(fitText(context, countsOf(tree, card.node), room), left, bottom);
 }
 
-function supportOf(tree, node) {
-  return tree.support ? percent(tree.support[node]) : "";
+function countsOf(tree, node) {
+  if (!contents.nData) return `mass ${short(tree.mass[node])}`;
+  const below = tree.through[node] - tree.here[node];
+  return `${whole(tree.here[node])} here${below ? ` · ${whole(below)} below` : ""}`;
+}
+
+// What stands at the right of a card, and its colour: what the user asked for last comes first.
+function noteOf(tree, node, found, place) {
+  if (place !== undefined) return [percent(place), colours.warm];
+  if (found) return [`${whole(found)} found`, colours.found];
+  if (tree.support) return [percent(tree.support[node]), colours.dim];
+  return [CARD.tile ? whole(tree.here[node]) : "", colours.dim];
 }
 
 const fitted = new Map();
@@ -236,42 +228,46 @@ function fitText(context, text, room) {
   return fitted.get(key);
 }
 
-function knobOf(card) {
-  return { x: card.x + CARD.width, y: card.y + card.height / 2 };
+// The signs at the right of a card: one folds and unfolds, one shows the children left out.
+function knobsOf(tree, card) {
+  const x = card.x + CARD.width;
+  const y = card.y + card.height / 2;
+  if (!card.shown.length) return [{ x, y, text: `+${whole(tree.within[card.node] - 1)}`, strong: true, act: toggleNode }];
+  const knobs = [{ x, y, text: "–", strong: false, act: toggleNode }];
+  if (card.more) knobs.push({ x, y: y + 2 * KNOB - 1, text: `+${whole(card.more.nodes)}`, strong: true, act: openAll });
+  return knobs;
 }
 
-function drawKnob(context, tree, card) {
-  const { x, y } = knobOf(card);
-  const open = isOpen(tree, card.node);
+function drawKnobs(context, tree, card) {
   context.font = "600 10.5px system-ui, sans-serif";
-  const text = open ? "–" : `+${whole(tree.within[card.node] - 1)}`;
-  const width = Math.max(2 * KNOB - 4, context.measureText(text).width + 10);
-  context.fillStyle = open ? colours.card : colours.accent;
-  context.strokeStyle = open ? colours.line : colours.accent;
-  context.lineWidth = 1;
-  context.beginPath();
-  context.roundRect(x - width / 2, y - KNOB + 2, width, 2 * KNOB - 4, KNOB);
-  context.fill();
-  context.stroke();
-  context.fillStyle = open ? colours.dim : colours.card;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.fillText(text, x, y + 0.5);
+  context.lineWidth = 1;
+  for (const { x, y, text, strong } of knobsOf(tree, card)) {
+    const width = Math.max(2 * KNOB - 4, context.measureText(text).width + 9);
+    context.fillStyle = strong ? colours["accent-soft"] : colours.card;
+    context.strokeStyle = strong ? colours.accent : colours.line;
+    context.beginPath();
+    context.roundRect(x - width / 2, y - KNOB + 2, width, 2 * KNOB - 4, KNOB);
+    context.fill();
+    context.stroke();
+    context.fillStyle = strong ? colours.accent : colours.dim;
+    context.fillText(text, x, y + 0.5);
+  }
   context.textAlign = "left";
 }
 
-// What is at a point of the window: { card, knob }.
+// What is at a point of the window: { card, act }, where `act` is that of a knob, if it is one.
 function hit(px, py) {
   const x = (px - view.x) / view.k;
   const y = (py - view.y) / view.k;
   for (const card of app.layout.cards) {
-    const hasKnob = !card.more && app.tree.children[card.node].length > 0 && view.k >= DETAILED_ZOOM;
-    if (hasKnob) {
-      const knob = knobOf(card);
-      if (Math.abs(x - knob.x) < KNOB + 6 && Math.abs(y - knob.y) < KNOB + 2) return { card, knob: true };
+    if (x < card.x || x > card.x + CARD.width + 24 || y < card.y - KNOB || y > card.y + card.height + KNOB) continue;
+    if (app.tree.children[card.node].length && view.k >= DETAILED_ZOOM) {
+      const knob = knobsOf(app.tree, card).find((one) => Math.abs(x - one.x) < KNOB + 6 && Math.abs(y - one.y) < KNOB);
+      if (knob) return { card, act: knob.act };
     }
-    const inside = x >= card.x && x <= card.x + CARD.width && y >= card.y && y <= card.y + card.height;
-    if (inside) return { card, knob: false };
+    if (x <= card.x + CARD.width && y >= card.y && y <= card.y + card.height) return { card, act: null };
   }
   return null;
 }

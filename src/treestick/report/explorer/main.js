@@ -48,6 +48,7 @@ function selectNode(node, sight = true) {
   app.datum = null;
   app.places = new Map();
   markOutline(byId("outline").contains(document.activeElement));
+  byId("panel").classList.add("open");
   const card = app.layout.cardOf.get(node);
   if (sight && card) bringIntoSight(card);
   requestDraw();
@@ -89,8 +90,9 @@ async function showTree(number) {
   app.layout = layOut(tree);
   if (!tree.started) startTree(tree);
   setThreshold(tree.threshold);
-  fit(app.layout, READABLE_ZOOM);
+  fit(app.layout, CARD.readable);
   await loadPictures(tree);
+  byId("legend").textContent = legendWords();
   requestDraw();
   if (app.ready) selectNode(0, false);
 }
@@ -98,7 +100,7 @@ async function showTree(number) {
 // As many nodes as can be read at once.
 function startTree(tree) {
   tree.started = true;
-  const room = (stageSize().height - 2 * MARGIN) / READABLE_ZOOM;
+  const room = (stageSize().height - MARGIN - topMargin()) / CARD.readable;
   const sizes = Float64Array.from(tree.through).sort().reverse();
   for (let n = tree.n <= FIRST_NODES ? tree.n : FIRST_NODES; n > 6; n = Math.floor(n * 0.85)) {
     tree.threshold = n === tree.n ? 0 : Math.max(1, sizes[n - 1]);
@@ -112,11 +114,12 @@ async function loadPictures(tree) {
   app.pictures = sheet ? await Promise.all(sheet.sheets.map(loadSheet)) : [];
 }
 
+async function findCovers() {
+  (await loadArray(contents.covers.data)).forEach((datum, slot) => app.coverSlot.set(datum, slot));
+}
+
 async function loadCovers() {
-  if (!contents.covers) return;
-  const { data, sheet } = contents.covers;
-  (await loadArray(data)).forEach((datum, slot) => app.coverSlot.set(datum, slot));
-  app.covers = await Promise.all(sheet.sheets.map(loadSheet));
+  app.covers = await Promise.all(contents.covers.sheet.sheets.map(loadSheet));
   requestDraw();
 }
 
@@ -207,15 +210,18 @@ function listen() {
     (x, y) => {
       const found = hit(x, y);
       if (!found) return;
-      if (found.card.more) openAll(found.card.node);
-      else if (found.knob) toggleNode(found.card.node);
+      if (found.act) found.act(found.card.node);
       else selectNode(found.card.node, view.k < DETAILED_ZOOM);
     },
     (x, y) => {
       const found = hit(x, y);
-      if (found && !found.card.more && !found.knob) toggleNode(found.card.node);
+      if (found && !found.act) toggleNode(found.card.node);
     },
-    (x, y) => canvas.classList.toggle("over", hit(x, y) !== null),
+    (x, y) => {
+      const found = hit(x, y);
+      canvas.classList.toggle("over", found !== null);
+      canvas.title = found ? hint(found) : "";
+    },
   );
   canvas.addEventListener("keydown", navigate);
   byId("outline").addEventListener("keydown", navigate);
@@ -224,7 +230,7 @@ function listen() {
   byId("zoom-fit").addEventListener("click", () => fit(app.layout));
   byId("threshold").addEventListener("input", (event) => {
     setThreshold(toThreshold(Number(event.target.value)));
-    fit(app.layout, READABLE_ZOOM);
+    fit(app.layout, CARD.readable);
   });
   byId("theme").addEventListener("click", changeTheme);
   byId("panel-close").addEventListener("click", closePanel);
@@ -256,26 +262,33 @@ async function start() {
   const words = [plural(contents.nData, "datum", "data")];
   if (contents.note) words.push(contents.note);
   byId("subtitle").textContent = words.join(". ");
-  byId("tab-chains").hidden = contents.diagnostics === null;
-  CARD.strip = contents.covers !== null && contents.trees[0].pictures === null;
-  if (CARD.strip) CARD.height = 78;
-  if (window.innerWidth < 700) Object.assign(CARD, { width: 176, gapX: 48 });
+  byId("tab-tree").parentElement.hidden = contents.diagnostics === null;
+  if (contents.covers !== null || contents.trees[0].pictures !== null) Object.assign(CARD, TILE);
   readColours();
   fitCanvas();
   listTrees();
   listenToTabs();
   listen();
+  if (contents.covers) await findCovers();
   await showTree(0);
-  byId("legend").textContent = legendWords();
   app.ready = true;
   document.documentElement.dataset.ready = "true";
   if (window.innerWidth >= 700) selectNode(0, false);
-  await loadCovers();
+  if (contents.covers) await loadCovers();
+}
+
+function hint({ card, act }) {
+  const { tree } = app;
+  if (act === openAll) return `Show ${plural(card.more.nodes, "more node")} with ${whole(card.more.data)} data`;
+  if (act) return card.shown.length ? "Fold" : "Unfold";
+  const label = tree.labels[card.node];
+  return `${nameOf(tree, card.node)}${label ? `: ${cut(label, 200)}` : ""} (${countsOf(tree, card.node)})`;
 }
 
 function legendWords() {
-  const words = ["Lines and bars: share of the data"];
-  if (app.tree.support) words.push("percentages: posterior support");
+  const words = ["Lines and bars: share of the data at a node and below, dark for those right at it"];
+  if (CARD.tile && !app.tree.support) words.push("number: data right at it");
+  if (app.tree.support) words.push("percentage: posterior support");
   return words.join("; ");
 }
 

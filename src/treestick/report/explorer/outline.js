@@ -5,7 +5,7 @@ function showOutline() {
   const { tree, layout } = app;
   const list = byId("outline");
   const hadFocus = list.contains(document.activeElement);
-  const rows = layout.cards.map((card) => (card.more ? moreRow(card) : outlineRow(tree, card)));
+  const rows = layout.cards.flatMap((card) => [outlineRow(tree, card), ...(card.shown.length && card.more ? [moreRow(card)] : [])]);
   list.replaceChildren(...rows);
   markOutline(hadFocus);
 }
@@ -37,14 +37,19 @@ function outlineRow(tree, card) {
     named(label ? cut(label, 160) : nameOf(tree, node)),
     make("span", { class: "count" }, whole(tree.through[node])),
   );
-  row.style.paddingInlineStart = `${6 + 14 * Math.min(card.level, 12)}px`;
+  row.style.paddingInlineStart = `${6 + indent(card.level)}px`;
   return row;
 }
 
+// Less and less from level to level, so that deep nodes keep room for their names.
+function indent(level) {
+  return 90 * (1 - Math.exp(-level / 6));
+}
+
 function moreRow(card) {
-  const words = `+ ${plural(card.more.nodes, "node")}, ${whole(card.more.data)} data`;
-  const row = make("div", { role: "treeitem", class: "more", "aria-level": card.level + 1, tabindex: "-1", "aria-label": `Show ${words} more`, onclick: () => openAll(card.node) }, words);
-  row.style.paddingInlineStart = `${22 + 14 * Math.min(card.level, 12)}px`;
+  const words = `${plural(card.more.nodes, "more node")}, ${whole(card.more.data)} data`;
+  const row = make("div", { role: "treeitem", class: "more", "aria-level": card.level + 2, "aria-label": `Show ${words}`, title: "Show them", onclick: () => openAll(card.node) }, named(`+ ${plural(card.more.nodes, "node")}`));
+  row.style.paddingInlineStart = `${23 + indent(card.level + 1)}px`;
   return row;
 }
 
@@ -68,7 +73,7 @@ function markOutline(focus) {
 // Arrow keys, in the outline and on the drawing. Returns whether the key was one of ours.
 function navigate(event) {
   const { tree, layout, selected } = app;
-  const nodes = layout.cards.filter((card) => !card.more).map((card) => card.node);
+  const nodes = layout.cards.map((card) => card.node);
   const at = Math.max(nodes.indexOf(selected), 0);
   const open = isOpen(tree, selected);
   const moves = {

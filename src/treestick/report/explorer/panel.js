@@ -25,10 +25,13 @@ async function showNode(node) {
   content.append(numbersOf(tree, node));
   fillPanel(content, false);
   const pictures = await picturesOf(tree, node);
-  if (pictures) content.append(section("How it differs from its parent", pictures));
-  else if (tree.contrasts) content.append(differences(tree, node));
+  if (pictures) content.append(section(node === 0 ? "Its picture" : "How it differs from its parent", pictures));
+  // Features without names say less than images.
+  const numbered = contents.images !== null && tree.names === null;
   const holder = make("div", { class: "below-choice" });
+  if (tree.contrasts && !pictures && !numbered) content.append(differences(tree, node));
   content.append(holder);
+  if (tree.contrasts && !pictures && numbered) content.append(differences(tree, node));
   await showData(tree, node, holder, tree.here[node] === 0);
 }
 

@@ -110,9 +110,9 @@ function columnLabel(tree, node, column) {
   const counts = countColumn(column, data);
   const order = [...counts.keys()].filter((k) => counts[k] > 0).sort((a, b) => counts[b] - counts[a]);
   const common = order.filter((k) => counts[k] >= 0.15 * data.length).slice(0, 3);
-  const shown = common.length ? common : order.slice(0, 2);
-  if (column.ordered) shown.sort((a, b) => a - b);
-  return shown.length ? shown.map((k) => isolated(cut(column.names[k], LONGEST_LABEL))).join(" · ") : null;
+  if (column.ordered) common.sort((a, b) => a - b);
+  if (!common.length) return order.length ? "mixed" : null;
+  return common.map((k) => isolated(cut(column.names[k], LONGEST_LABEL))).join(" · ");
 }
 
 function countColumn(column, data) {

@@ -4,13 +4,20 @@
 const view = { x: 0, y: 0, k: 1 };
 const SMALLEST_ZOOM = 0.002;
 const LARGEST_ZOOM = 4;
-const READABLE_ZOOM = 0.62;
 const MARGIN = 28;
+
+// Above the drawing are the controls.
+function topMargin() {
+  return MARGIN + document.querySelector(".controls").offsetHeight;
+}
+
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 function stageSize() {
   const canvas = byId("canvas");
-  return { width: canvas.clientWidth, height: canvas.clientHeight };
+  const panel = byId("panel");
+  const covers = getComputedStyle(panel).position === "absolute" && panel.classList.contains("open");
+  return { width: canvas.clientWidth, height: canvas.clientHeight - (covers ? panel.offsetHeight : 0) };
 }
 
 function zoomAt(x, y, factor) {
@@ -29,18 +36,18 @@ function zoomMiddle(factor) {
 // Show all of the layout, but not smaller than `least`; then the root is what is shown.
 function fit(layout, least = SMALLEST_ZOOM) {
   const { width, height } = stageSize();
-  const whole = Math.min((width - 2 * MARGIN) / layout.width, (height - 2 * MARGIN - 40) / layout.height, 1.15);
+  const whole = Math.min((width - 2 * MARGIN) / layout.width, (height - MARGIN - topMargin()) / layout.height, 1.15);
   const k = Math.max(whole, least);
   const root = layout.cards[0];
   const middle = k > whole && layout.height * k > height ? root.y + root.height / 2 : layout.height / 2;
   const x = layout.width * k < width - 2 * MARGIN ? (width - layout.width * k) / 2 : MARGIN;
-  moveTo({ k, x, y: height / 2 + 20 - middle * k });
+  moveTo({ k, x, y: (height + topMargin() - MARGIN) / 2 - middle * k });
 }
 
 // Bring a card into sight without more movement than needed.
 function bringIntoSight(card) {
   const { width, height } = stageSize();
-  const k = Math.max(view.k, READABLE_ZOOM);
+  const k = Math.max(view.k, CARD.readable);
   let { x, y } = view;
   if (k !== view.k) {
     x = width / 2 - (card.x + CARD.width / 2) * k;
@@ -49,7 +56,7 @@ function bringIntoSight(card) {
   const left = x + card.x * k;
   const top = y + card.y * k;
   x += Math.max(MARGIN - left, 0) || Math.min(width - MARGIN - (left + CARD.width * k), 0);
-  y += Math.max(MARGIN + 48 - top, 0) || Math.min(height - MARGIN - (top + card.height * k), 0);
+  y += Math.max(topMargin() - top, 0) || Math.min(height - MARGIN - (top + card.height * k), 0);
   moveTo({ k, x, y });
 }
 
