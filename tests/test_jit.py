@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numba
 import platformdirs
 import pytest
 
 import treestick
-from treestick import _jit
+from treestick import _jit, _sources, random
 
 PACKAGE = Path(treestick.__file__).parent
 
@@ -55,15 +56,22 @@ def cached(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.nbc"))
 
 
+LONG_AGO = (1e9, 1e9)
+
+
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     first = finish(start(tmp_path))
     files = cached(tmp_path)
+    for path in files:
+        os.utime(path, LONG_AGO)
     second = finish(start(tmp_path))
     assert first == (second[0], True, "")
     assert second[1:] == (False, "")
     assert cached(tmp_path) == files
     assert len(files) > 3
     assert not list(tmp_path.rglob("*.tmp"))
+    # What is called by what was loaded need not be, and goes in the end.
+    assert any(path.stat().st_mtime > LONG_AGO[0] for path in files)
 
 
 def test_processes_that_start_together_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -95,6 +103,9 @@ def test_a_change_in_a_helper_of_another_file_is_seen(tmp_path: Path) -> None:
     after = finish(start(cache, copy))
     assert after[:2] == (before[0] / 2, True)
     (copy / "treestick" / "helper.py").write_text(helper.format(0.5))
+    for unrelated in ("cli.py", "models/gaussian.py", "_version.py", "report/new.py"):
+        with (copy / "treestick" / unrelated).open("a", encoding="utf-8") as source_file:
+            source_file.write("# Nothing that draws a number imports this.\n")
     assert finish(start(cache, copy))[:2] == (before[0], False)
 
 
@@ -168,32 +179,76 @@ def fresh_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     _jit.cache_folder.cache_clear()
 
 
+class Codegen:
+    """What the cache asks Numba for the machine with."""
+
+    def magic_tuple(self) -> tuple[str, ...]:
+        return ("machine",)
+
+
 def test_sources_that_changed_under_a_process_are_not_cached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cache = _jit.SignatureCache(test_bounds_checks_have_a_cache_of_their_own)
+    cache = _jit.SignatureCache(random.uniform.py_func)  # type: ignore[attr-defined]
 
-    class Codegen:
-        def magic_tuple(self) -> tuple[str, ...]:
-            return ("machine",)
+    def touch(module: str) -> None:
+        source = _sources.SOURCES[module]
+        monkeypatch.setitem(_sources.SOURCES, module, source._replace(stamp=(0, 0)))
 
     assert cache._path((), Codegen()) is not None
-    monkeypatch.setattr(_jit, "STAMPS_AT_IMPORT", _jit.source_stamps()[1:])
+    touch("treestick.models.gaussian")  # nothing that draws a number imports it
+    assert cache._path((), Codegen()) is not None
+    touch("treestick.inputs")
     assert cache._path((), Codegen()) is None
 
 
+def test_functions_chosen_by_type_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Chosen(NamedTuple):
+        x: float
+
+    class Entry(NamedTuple):
+        twice: Any
+
+    registry = {Chosen: Entry(random.uniform)}
+    monkeypatch.setattr(_jit, "_registries", [registry])
+    monkeypatch.setattr(Chosen, "__module__", "treestick.wide")
+    argument = numba.typeof((1, [Chosen(1.0)]))
+
+    first = _jit._dependencies("treestick.contract", [argument])
+    assert first is not None
+    assert {"treestick.contract", "treestick.wide", "treestick.random"} < first[0]
+    registry[Chosen] = Entry(random.normal)
+    second = _jit._dependencies("treestick.contract", [argument])
+    assert second is not None
+    assert (first[0], first[1]) == (second[0], [second[1][0].replace("normal", "uniform")])
+    assert _jit._dependencies("treestick.lanes", []) == (
+        _sources.closure(frozenset(["treestick.lanes"])),
+        [],
+    )
+
+    registry[Chosen] = Entry(test_functions_chosen_by_type_are_part_of_the_key)
+    assert _jit._dependencies("treestick.contract", [argument]) is None
+    monkeypatch.setattr(_jit, "_registries", [])
+    assert _jit._dependencies("treestick.contract", [numba.typeof(random.uniform)]) is None
+
+
 @pytest.mark.usefixtures("fresh_folder")
-def test_old_caches_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_code_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TREESTICK_CACHE_DIR", str(tmp_path))
+    made = _jit.cache_folder()
+    assert made is not None
     old, recent, other = tmp_path / "a-numba0.1-x", tmp_path / "b-numba0.1-x", tmp_path / "notes"
     for folder in (old, recent, other):
         folder.mkdir()
         (folder / "file").touch()
-    for folder in (old, other):
-        os.utime(folder, (1e9, 1e9))
-    made = _jit.cache_folder()
-    assert made is not None
+    unused, used = made / "unused.nbc", made / "used.nbc"
+    for path in (unused, used):
+        path.touch()
+    for path in (old, other, unused):
+        os.utime(path, LONG_AGO)
+    _jit._remove_unused(made)
     assert sorted(tmp_path.iterdir()) == sorted([recent, other, made])
+    assert list(made.iterdir()) == [used]
 
 
 @pytest.mark.usefixtures("fresh_folder")
@@ -241,7 +296,7 @@ def test_closures_are_not_cached() -> None:
     """Two closures over different numbers have one name, one line and one signature."""
     source = "def make(k):\n    def times(x):\n        return k * x\n    return times\n"
     inside: dict[str, Any] = {"__name__": "treestick.made"}
-    exec(compile(source, str(_jit.PACKAGE / "made.py"), "exec"), inside)
+    exec(compile(source, str(PACKAGE / "made.py"), "exec"), inside)
     twice, thrice = (_jit.compiled(inside["make"](k)) for k in (2.0, 3.0))
     assert (twice(10.0), thrice(10.0)) == (20.0, 30.0)
     assert twice.stats.cache_path is None

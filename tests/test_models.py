@@ -664,7 +664,7 @@ def empty_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
     _jit.cache_folder.cache_clear()
     monkeypatch.setenv("TREESTICK_CACHE_DIR", str(tmp_path))
     # A source that somebody edits while the tests run would switch the cache off.
-    monkeypatch.setattr(_jit, "STAMPS_AT_IMPORT", _jit.source_stamps())
+    monkeypatch.setattr(_jit, "have_changed", lambda modules: False)
     yield tmp_path
     monkeypatch.undo()
     _jit.cache_folder.cache_clear()
@@ -684,11 +684,14 @@ def test_only_models_of_the_package_are_cached(empty_cache: Any, two_toys: list[
         found = update(make_key(1), toy.parameters(0.0), table, statistics, theta)
         assert found == answer
         nested = numba.typeof((1, (toy.parameters(0.0), 2)))
-        assert not _jit._is_ours(nested)
+        assert _jit._dependencies(function.__module__, [nested]) is None
     assert cached() == 0
     update(make_key(1), model, table, statistics, theta)
     assert cached() == 1
-    assert _jit._is_ours(numba.typeof((1, (model, table))))
+    found = _jit._dependencies(function.__module__, [numba.typeof((1, (model, table)))])
+    assert found is not None
+    assert {function.__module__, "treestick.models.gaussian"} < found[0]
+    assert "treestick.models.bernoulli" not in found[0]
 
 
 # -- the probability of the tree -------------------------------------------------------------------

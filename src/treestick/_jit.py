@@ -2,15 +2,18 @@
 
 Rule 1. Every compiled function of the package is decorated with :func:`compiled`, nothing else.
 Rule 2. Nothing is compiled at import: a function compiles when it is first called.
-Rule 3. The cache folder carries a digest of *all* sources of the package, and the versions of
-Numba and Python. Numba's own cache looks only at the file of the function itself, and so serves
-stale code when a function that it calls, in another file, has changed. The digest is taken when the
-package is imported; once a source has changed under a running process, that process leaves the
-cache alone.
+Rule 3. Cached code carries a digest of all sources that it can depend on, and the versions of Numba
+and Python. These sources are the function's module, those of the named tuples that it is called
+with, those of the functions that stand for such named tuples (:func:`standing_for`), and whatever
+any of them imports (:mod:`treestick._sources`). Numba's own cache looks only at the file of the
+function itself, and so serves stale code when a function that it calls, in another file, has
+changed. Contents are those of when the package was imported; code of which a source has changed
+under a running process is neither read nor written by that process.
 Rule 4. One file holds one compiled signature, is named by that signature, written aside and moved
 into place, and carries a checksum. Processes that start together may compile the same thing twice,
 but never read half of a file or each other's signature. (Numba's own cache numbers its files in an
-index that it reads, changes and writes, which two processes can do at once.)
+index that it reads, changes and writes, which two processes can do at once.) A process that writes
+its first file removes those that nobody used for a month.
 Rule 5. The folder is ``$TREESTICK_CACHE_DIR`` if that is set, else the user's cache folder, else
 one of the user's own below the temporary folder; never site-packages, which may be read-only. Where
 none can be written, a warning says so once and everything still works, compiled in each process.
@@ -34,24 +37,27 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 import numba
 import platformdirs
-from numba.core import event
+from numba.core import event, types
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.extending import overload
 
-PACKAGE = Path(__file__).parent
+from treestick._sources import PACKAGE, SOURCES, closure, digest, have_changed
+
 DAYS_UNUSED = 30
-"""Caches of other versions of the sources are removed when they were not used for so long."""
+"""Compiled code is removed when it was not used for so long."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_registries: list[Mapping[type, Any]] = []
 
 
 def compiled(function: F) -> F:
@@ -62,8 +68,8 @@ def compiled(function: F) -> F:
 
     Some functions are compiled but not cached: those from outside the package (a user's own, or one
     that a test makes), because their sources are not in the digest; closures, because what they
-    close over is not; and those called with a named tuple whose class is from outside, because by
-    its type they may have been given functions from there (see :mod:`treestick.contract`).
+    close over is not; and those called with a named tuple whose class, or a function that stands
+    for it (see :mod:`treestick.contract`), is from outside; or with a function.
     """
     dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=False)(function)
     is_ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE)
@@ -81,6 +87,7 @@ def standing_for(
     code chooses by the *type* while it is compiled, so nothing is called through a pointer, and it
     is served from the disk cache. (Functions passed as arguments would miss it.)
     """
+    _registries.append(registry)
 
     def decorate(stub: Callable[..., Any]) -> Callable[..., Any]:
         name = stub.__name__
@@ -151,33 +158,10 @@ def deferred_interrupts() -> Iterator[None]:
             usual(*arrived[-1])
 
 
-def source_stamps() -> list[tuple[Path, int, int]]:
-    """Return path, time of change and size of every source file of the package."""
-    stamps = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        status = path.stat()
-        stamps.append((path, status.st_mtime_ns, status.st_size))
-    return stamps
-
-
-def source_digest() -> str:
-    """Digest of every source file of the package: names and contents."""
-    digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode())
-        digest.update(content)
-    return digest.hexdigest()[:24]
-
-
-STAMPS_AT_IMPORT = source_stamps()
-DIGEST_AT_IMPORT = source_digest()
-
-
 @functools.cache
 def cache_folder() -> Path | None:
-    """Return the folder for this version of everything, made if needed; None if there is none."""
-    name = f"{DIGEST_AT_IMPORT}-numba{numba.__version__}-{sys.implementation.cache_tag}"
+    """Return the folder for these versions, made if needed; None if there is none."""
+    name = f"code-numba{numba.__version__}-{sys.implementation.cache_tag}"
     if numba.config.BOUNDSCHECK:
         name += "-boundscheck"
     tried = []
@@ -185,7 +169,6 @@ def cache_folder() -> Path | None:
         folder = base / name
         try:
             _make_private(base)
-            is_new = not folder.exists()
             folder.mkdir(exist_ok=True, mode=0o700)
             with tempfile.TemporaryFile(dir=folder):
                 pass
@@ -193,8 +176,6 @@ def cache_folder() -> Path | None:
         except OSError as error:
             tried.append(f"{base} ({error.strerror or error})")
             continue
-        if is_new:
-            _remove_unused(base)
         return folder
     warnings.warn(
         "treestick compiles anew in every process, because no cache folder can be written: "
@@ -229,30 +210,76 @@ def _make_private(base: Path) -> None:
             raise PermissionError(None, "others can write to it")
 
 
-def _remove_unused(base: Path) -> None:
-    """Remove the caches of other sources and versions that nobody used for a while."""
+@functools.cache
+def _remove_unused(folder: Path) -> None:
+    """Remove what nobody used for a while: code in the folder, and folders of other versions."""
     oldest = time.time() - DAYS_UNUSED * 86400
-    for folder in base.iterdir():
-        # A cache that another process removes at the same moment is gone, as wanted.
-        with contextlib.suppress(FileNotFoundError):
-            if "-numba" in folder.name and folder.stat().st_mtime < oldest:
-                shutil.rmtree(folder, ignore_errors=True)
+    others = [path for path in folder.parent.iterdir() if "-numba" in path.name and path != folder]
+    for path in [*folder.iterdir(), *others]:
+        # What another process removes at the same moment is gone, as wanted.
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime >= oldest:
+                continue
+            if path in others:
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
 
 
-def _is_ours(argument: Any) -> bool:
-    """Say whether all named tuples in a Numba type, at any level, are of classes of the package."""
-    made_by = getattr(argument, "instance_class", None)
-    if made_by is not None and made_by.__module__.partition(".")[0] != PACKAGE.name:
-        return False
-    within = argument.types if hasattr(argument, "types") else ()
-    return all(_is_ours(part) for part in within)
+def _mark_as_used(path: Path) -> None:
+    """Note by the time of the file that it was used, once a day."""
+    # It may just have been removed, or be another user's: then that one keeps it.
+    with contextlib.suppress(OSError):
+        if path.stat().st_mtime < time.time() - 86400:
+            os.utime(path)
+
+
+def _classes_in(argument: Any) -> Iterator[type]:
+    """Yield the classes of all named tuples in a Numba type, at any level."""
+    if hasattr(argument, "instance_class"):
+        yield argument.instance_class
+    for part in getattr(argument, "types", ()) or [getattr(argument, "dtype", None)]:
+        if part is not None:
+            yield from _classes_in(part)
+
+
+def _dependencies(module: str, arguments: Iterable[Any]) -> tuple[frozenset[str], list[str]] | None:
+    """Return on which modules code depends, and which functions stand for named tuples in it.
+
+    ``module`` is that of the function, ``arguments`` the types it is called with. None if something
+    is from outside the package, so that its sources are not known.
+    """
+    if any(isinstance(argument, types.Callable) for argument in arguments):
+        return None
+    named = {module, *(each.__module__ for argument in arguments for each in _classes_in(argument))}
+    while named <= SOURCES.keys():
+        modules = closure(frozenset(named))
+        standing = [
+            (each, function)
+            for registry in _registries
+            for each, entry in registry.items()
+            if each.__module__ in modules
+            for function in entry
+            if callable(function)
+        ]
+        wider = named | {function.__module__ for _, function in standing}
+        if wider == named:
+            # In an order that does not depend on who was imported first.
+            return modules, sorted(f"{_name(each)}: {_name(f)}" for each, f in standing)
+        named = wider
+    return None
+
+
+def _name(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
 
 
 class SignatureCache(_Cache):  # type: ignore[misc]
     """Numba's cache interface over one file per compiled signature (rule 4)."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._name = f"{function.__module__}.{function.__qualname__}"
+        self._module = function.__module__
+        self._name = _name(function)
         self._line = function.__code__.co_firstlineno
         # Bytecode that Python itself kept for too long must not pass for that of these sources.
         code = function.__code__
@@ -281,16 +308,17 @@ class SignatureCache(_Cache):  # type: ignore[misc]
                 path.unlink(missing_ok=True)
 
     def _path(self, signature: Any, codegen: Any) -> Path | None:
-        # No sources are found where the package is inside a zip file.
-        if not self._enabled or not STAMPS_AT_IMPORT or source_stamps() != STAMPS_AT_IMPORT:
+        if not self._enabled:
             return None
-        if not all(_is_ours(argument) for argument in getattr(signature, "args", signature)):
+        found = _dependencies(self._module, getattr(signature, "args", signature))
+        if found is None or have_changed(found[0]):
             return None
         folder = cache_folder()
         if folder is None:
             return None
-        described = repr((codegen.magic_tuple(), signature, self._bytecode))
-        name = hashlib.sha256(described.encode()).hexdigest()[:32]
+        modules, standing = found
+        key = (codegen.magic_tuple(), signature, self._bytecode, digest(modules), standing)
+        name = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
         return folder / f"{self._name}-{self._line}-{name}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -314,6 +342,7 @@ class SignatureCache(_Cache):  # type: ignore[misc]
         saved_for, result = pickle.loads(payload)
         if saved_for != sig:  # two types that print alike
             return None
+        _mark_as_used(path)
         return CompileResult._rebuild(target_context, *result)
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -324,6 +353,7 @@ class SignatureCache(_Cache):  # type: ignore[misc]
         if data.lifted or data.library.has_dynamic_globals:
             warnings.warn(f"{self._name} cannot be cached", RuntimeWarning, stacklevel=2)
             return
+        _remove_unused(path.parent)
         payload = dumps((sig, data._reduce()))
         aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
         try:
