@@ -109,7 +109,7 @@ function columnLabel(tree, node, column) {
   const data = tree.here[node] > 0 ? dataAt(tree, node) : dataBelow(tree, node);
   const counts = countColumn(column, data);
   const order = [...counts.keys()].filter((k) => counts[k] > 0).sort((a, b) => counts[b] - counts[a]);
-  const common = order.filter((k) => counts[k] >= 0.15 * data.length).slice(0, 3);
+  const common = order.filter((k) => counts[k] >= 0.2 * data.length).slice(0, 3);
   if (column.ordered) common.sort((a, b) => a - b);
   if (!common.length) return order.length ? "mixed" : null;
   return common.map((k) => isolated(cut(column.names[k], LONGEST_LABEL))).join(" · ");
