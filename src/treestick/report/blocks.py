@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from treestick.inputs import InvalidValue, shown
 from treestick.report.columns import Column
@@ -251,7 +250,8 @@ def _block(subject: Subject, asked: str) -> Block:
     if not there.get(name, False):
         possible = [*(known for known, is_there in there.items() if is_there), *by_name]
         raise InvalidValue(
-            f"show={shown(asked)} is not there to be shown; there is {', '.join(possible) or 'nothing'}"
+            f"show={shown(asked)} is not there to be shown; "
+            f"there is {', '.join(possible) or 'nothing'}"
         )
     if name == "picture":
         return Picture()
@@ -267,7 +267,7 @@ def _of_column(column: Column, n: int) -> Block:
 def make_content(subject: Subject, folded: Folded) -> Content:
     """Return what blocks need to know of the nodes that are left."""
     typical = typicality(subject.tree, subject.rows)
-    rows = None if subject.rows is None or sparse.issparse(subject.rows) else subject.rows
+    rows = None if hasattr(subject.rows, "tocoo") else subject.rows
     return Content(subject, folded, typical, contrasts(folded.tree, rows=rows))
 
 
@@ -276,7 +276,16 @@ def write(
 ) -> None:
     """Write one line in the middle of y, cut to ``width`` inches; signs of TeX mean nothing."""
     style = {"color": INK, "ha": "left", **style}
-    ax.text(x, y, _cut(text, width, size), fontsize=size, va="center_baseline", parse_math=False, zorder=4, **style)
+    ax.text(
+        x,
+        y,
+        _cut(text, width, size),
+        fontsize=size,
+        va="center_baseline",
+        parse_math=False,
+        zorder=4,
+        **style,
+    )
 
 
 def _cut(text: str, width: float, size: float) -> str:

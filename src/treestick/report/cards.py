@@ -7,12 +7,14 @@ smallest first (`folding`), and the figure says so.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from treestick.inputs import InvalidValue, shown
 from treestick.report.blocks import (
     DIM,
     FONT,
@@ -26,6 +28,7 @@ from treestick.report.blocks import (
     Top,
     choose_blocks,
     make_content,
+    text_width,
     write,
 )
 from treestick.report.folding import Folded, fold
@@ -36,8 +39,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PAGES = ((10.9, 7.5), (7.5, 10.9))
-"""A4 without margins, in inches: across and upright."""
+A4 = (7.5, 10.9)
+"""Without margins, in inches."""
+PAGES = ("a4", "a3", "a2", "a1", "a0")
+"""Each twice as large as the one before."""
 PADDING = 0.06
 SIDE_GAP = 0.12
 """Between cards of one depth."""
@@ -70,8 +75,9 @@ def card_figure(
     show: Sequence[str] | None = None,
     min_data: int | None = None,
     root: int = 0,
+    page: str = "a4",
 ) -> Figure:
-    """Return a figure of the subject's first tree.
+    """Return a figure of the subject's first tree; pyplot does not know of it.
 
     Parameters
     ----------
@@ -83,47 +89,96 @@ def card_figure(
         Nodes with fewer data at or below them are folded, and more if the page asks for it.
     root : int
         Draw the subtree of this node.
+    page : str
+        The largest page, a4 to a0.
     """
     from matplotlib.figure import Figure
 
-    blocks = choose_blocks(subject, show)
-    plan = plan_page(subject, blocks, min_data or 1, root)
-    figure = Figure(figsize=plan.size, dpi=150)
-    ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    ax.set_xlim(0.0, plan.size[0])
-    ax.set_ylim(plan.size[1], 0.0)
-    ax.axis("off")
-    draw_cards(ax, make_content(subject, plan.folded), blocks, plan)
-    where = "" if root == 0 else f", the subtree of node {root}"
-    write(ax, 0.1, 0.14, subject.title + where, plan.size[0] - 0.2, size=9, weight="bold")
-    statement = _wrapped(plan.folded.statement(), plan.size[0] - 0.2)
-    for k, line in enumerate(statement):
-        y = plan.size[1] - 0.04 - (len(statement) - k - 0.5) * LINE
-        write(ax, 0.1, y, line, plan.size[0] - 0.2, color=DIM)
-    # imshow changes the limits
-    ax.set_xlim(0.0, plan.size[0])
-    ax.set_ylim(plan.size[1], 0.0)
+    figure = Figure()
+    draw_figure(figure, subject, show, min_data, root, page)
     return figure
 
 
-def plan_page(subject: Subject, blocks: Sequence[Block], min_data: int, root: int) -> Plan:
+def draw_figure(
+    figure: Figure,
+    subject: Subject,
+    show: Sequence[str] | None,
+    min_data: int | None,
+    root: int,
+    page: str,
+) -> Axes:
+    """Draw into an empty figure, as :func:`card_figure` says; return its axes."""
+    blocks = choose_blocks(subject, show)
+    plan = plan_page(subject, blocks, min_data or 1, root, page)
+    width, height = plan.size
+    figure.set_size_inches(width, height)
+    ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    draw_cards(ax, make_content(subject, plan.folded), blocks, plan)
+    where = "" if root == 0 else f", the subtree of node {root}"
+    write(ax, 0.1, 0.14, subject.title + where, width - 0.2, size=9, weight="bold")
+    statement = textwrap.wrap(plan.folded.statement(), max(int((width - 0.2) * 21), 20))
+    for k, line in enumerate(statement):
+        y = height - 0.04 - (len(statement) - k - 0.5) * LINE
+        write(ax, 0.1, y, line, width - 0.2, color=DIM)
+    ax.set_xlim(0.0, width)
+    ax.set_ylim(height, 0.0)
+    ax.axis("off")
+    return ax
+
+
+def largest_folds(subject: Subject, plan: Plan, n: int) -> list[int]:
+    """Return the nodes of a plan, the root left out, into which most data were folded."""
+    own = subject.tree.n_here[plan.folded.nodes]
+    folded = plan.folded.tree.n_here - own
+    folded[0] = 0
+    order = np.argsort(-folded, kind="stable")[:n]
+    return [int(plan.folded.nodes[k]) for k in order if folded[k] > 0]
+
+
+def figures(
+    subject: Subject,
+    show: Sequence[str] | None = None,
+    min_data: int | None = None,
+    root: int = 0,
+    page: str = "a4",
+    n_subtrees: int = 0,
+) -> list[Figure]:
+    """Return the figure of a tree, and one for each of its subtrees with most in the folds."""
+    plan = plan_page(subject, choose_blocks(subject, show), min_data or 1, root, page)
+    views = [root, *largest_folds(subject, plan, n_subtrees)]
+    least = [min_data] + [None if min_data is None else -(-min_data // 5)] * (len(views) - 1)
+    return [card_figure(subject, show, m, view, page) for m, view in zip(least, views, strict=True)]
+
+
+def plan_page(
+    subject: Subject, blocks: Sequence[Block], min_data: int, root: int, page: str = "a4"
+) -> Plan:
     """Fold as little as makes the tree fit on a page."""
-    plans = [_best_plan(subject, blocks, min_data, root, down) for down in (False, True)]
+    if page not in PAGES:
+        raise InvalidValue(f"page={shown(page)} is not one of {', '.join(PAGES)}")
+    scale = np.sqrt(2.0) ** PAGES.index(page)
+    room = (A4[0] * scale, A4[1] * scale)
+    plans = [_best_plan(subject, blocks, min_data, root, down, room) for down in (False, True)]
     return min(plans, key=lambda plan: plan.folded.n_folded)
 
 
 def _best_plan(
-    subject: Subject, blocks: Sequence[Block], min_data: int, root: int, grows_down: bool
+    subject: Subject,
+    blocks: Sequence[Block],
+    min_data: int,
+    root: int,
+    grows_down: bool,
+    room: tuple[float, float],
 ) -> Plan:
     sizes = np.unique(subject.tree.n_through)
     steps = [min_data, *sizes[sizes > min_data].tolist()]
     plan = _plan(subject, blocks, steps[0], root, grows_down)
     low, high = 0, len(steps) - 1
-    if _fits(plan) or high == 0:
+    if _fits(plan, room) or high == 0:
         return plan
     while low < high - 1:  # what is at `low` is too large
         middle = (low + high) // 2
-        if _fits(_plan(subject, blocks, steps[middle], root, grows_down)):
+        if _fits(_plan(subject, blocks, steps[middle], root, grows_down), room):
             high = middle
         else:
             low = middle
@@ -140,10 +195,10 @@ def _plan(
     height = LINE + sum(block.height + 0.04 for block in blocks) + 2 * PADDING
     across = width if grows_down else height
     middle = spread(tree, np.full(tree.n_nodes, (across + SIDE_GAP) / 2))
-    side = middle - middle.min()
-    level = tree.depth * ((height if grows_down else width) + LEVEL_GAP)
-    x, y = (side, level) if grows_down else (level, side)
-    x, y = x + 0.1, y + HEAD
+    side: Floats = np.asarray(middle - middle.min(), dtype=np.float64)
+    level: Floats = tree.depth * ((height if grows_down else width) + LEVEL_GAP)
+    x = (side if grows_down else level) + 0.1
+    y = (level if grows_down else side) + HEAD
     size = (max(float(x.max() + width + 0.1), 3.2), float(y.max() + height + FOOT))
     return Plan(folded, grows_down, x, y, width, height, size)
 
@@ -158,8 +213,10 @@ def _is_narrow(block: Picture | Top) -> bool:
     return isinstance(block, Picture) or all(len(name) <= 5 for name in block.column.names)
 
 
-def _fits(plan: Plan) -> bool:
-    return any(plan.size[0] <= w and plan.size[1] <= h for w, h in PAGES)
+def _fits(plan: Plan, room: tuple[float, float]) -> bool:
+    """Whether a plan fits on a page, upright or across."""
+    small, large = sorted(plan.size)
+    return small <= room[0] and large <= room[1]
 
 
 def draw_cards(ax: Axes, content: Content, blocks: Sequence[Block], plan: Plan) -> None:
@@ -206,17 +263,13 @@ def _fill(ax: Axes, content: Content, blocks: Sequence[Block], plan: Plan, node:
     y = plan.y[node] + PADDING
     here, below = int(tree.n_here[node]), int(tree.n_below[node])
     name = str(plan.folded.nodes[node])
-    counts = f"{here:,} here" + (f", {below:,} below" if below and width > 1.0 else "")
+    counts = f"{here:,} here"
+    longer = f"{counts}, {below:,} below"
+    if below and text_width(longer, FONT) < width - 0.3:
+        counts = longer
     write(ax, x, y + LINE / 2, counts, width - 0.25, color=INK, size=FONT - 0.5, weight="bold")
     write(ax, x + width, y + LINE / 2, name, 0.3, color=DIM, size=FONT - 1.5, ha="right")
     y += LINE + 0.04
     for block in blocks:
         block.draw(ax, content, node, Box(x, y, width))
         y += block.height + 0.04
-
-
-def _wrapped(text: str, width: float) -> list[str]:
-    """Cut a sentence into lines."""
-    import textwrap
-
-    return textwrap.wrap(text, max(int(width * 21), 20))

@@ -8,6 +8,7 @@ get a bin each. Then one count does for all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _categories(name: str, listed: list[list[str]]) -> Column:
-    """Number the categories, the most common first."""
+    """Return a column of labels; the most common has the number 0."""
     starts = np.cumsum([0, *map(len, listed)])
     entries = [entry for entry_list in listed for entry in entry_list]
     names, codes = np.unique(np.array(entries, dtype=object), return_inverse=True)
@@ -99,5 +100,5 @@ def _bins(name: str, values: npt.NDArray[np.float64]) -> Column:
         return Column(name, True, names, starts, (values[known] - low).astype(np.int64), values)
     edges = np.linspace(low, high, N_BINS + 1)
     codes = np.clip(np.searchsorted(edges, values[known], side="right") - 1, 0, N_BINS - 1)
-    names = tuple(f"{a:.4g} to {b:.4g}" for a, b in zip(edges[:-1], edges[1:], strict=True))
+    names = tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges))
     return Column(name, True, names, starts, codes, values)

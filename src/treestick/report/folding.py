@@ -73,9 +73,7 @@ def fold(tree: Tree, min_data: int = 1, root: int = 0, passing: bool = False) ->
     is_passing = np.zeros(tree.n_nodes, dtype=np.bool_)
     if passing:
         children = np.flatnonzero(kept)
-        n_children = np.bincount(
-            tree.parent[children[children != root]], minlength=tree.n_nodes
-        )
+        n_children = np.bincount(tree.parent[children[children != root]], minlength=tree.n_nodes)
         own = tree.n_through - _through_children(tree, kept, root)
         is_passing = kept & (n_children == 1) & (own < min_data)
         is_passing[root] = False

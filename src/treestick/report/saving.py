@@ -1,4 +1,4 @@
-"""Write a figure to a file, whole or not at all."""
+"""Write a figure or a page to a file, whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 ENDINGS = (".svg", ".png", ".pdf")
 
 
-def check_output(path: Path) -> Path:
-    """Return ``path`` if a figure can be written there: call it before the work, not after."""
-    if path.suffix.lower() not in ENDINGS:
-        raise InvalidValue(f"output={str(path)!r} must end in .svg, .png or .pdf")
+def check_output(path: Path, endings: tuple[str, ...] = ENDINGS) -> Path:
+    """Return ``path`` if a file can be written there: call it before the work, not after."""
+    if path.suffix.lower() not in endings:
+        *others, last = endings
+        needed = f"{', '.join(others)} or {last}" if others else last
+        raise InvalidValue(f"output={str(path)!r} must end in {needed}")
     if path.is_dir():
         raise InvalidValue(f"output={str(path)!r} is a folder; name a file")
     if not path.parent.is_dir():

@@ -1,7 +1,7 @@
 """What a report is about: trees, the data at their nodes, and how the chains went.
 
 :class:`Subject` is all that figures and pages know. :func:`describe` makes one from a fitted
-estimator, :func:`describe_tree` from a tree alone.
+estimator, :func:`describe_tree` from a tree.
 """
 
 from __future__ import annotations
@@ -70,15 +70,10 @@ def describe(
     X: Any = None,
     *,
     title: str | None = None,
-    ids: Sequence[object] | None = None,
-    features: Sequence[object] | None = None,
-    texts: Sequence[str] | None = None,
-    images: Any = None,
-    metadata: Mapping[str, Sequence[Any]] | None = None,
-    picture: Picture | None = None,
     consensus: Tree | None = None,
     support: npt.ArrayLike | None = None,
     most_draws: int = MOST_DRAWS,
+    **known: Any,
 ) -> Subject:
     """Return the subject of a report on a fitted estimator.
 
@@ -90,8 +85,67 @@ def describe(
         The data that it was fitted to, for rows and for what is typical of a node.
     title : str, optional
         The name of the model, if not given.
+    consensus : Tree, optional
+        A tree made of all draws; it is shown beside the best.
+    support : array of shape (n_nodes of the consensus, or else of ``tree_``,), optional
+        How often each of its nodes is found in the posterior, 0 to 1.
+    most_draws : int, default=40
+        How many draws can be looked at; they are chosen at even distances.
+    known
+        What else is known of the data: ``ids``, ``features``, ``texts``, ``images``, ``metadata``
+        and ``picture``, as in :func:`describe_tree`.
+    """
+    check_whole_number("most_draws", most_draws, 0)
+    draws = model.draws_
+    shares = None if support is None else np.asarray(support, dtype=np.float64)
+    trees = [Shown("best draw", model.tree_, shares if consensus is None else None)]
+    if consensus is not None:
+        trees.append(Shown("consensus", consensus, shares))
+    chosen = np.unique(np.linspace(0, len(draws) - 1, min(most_draws, len(draws))).astype(int))
+    trees += [Shown(_draw_name(draws, int(k)), draws[int(k)]) for k in chosen]
+    note = (
+        f"All {len(draws):,} draws of the posterior are in this page."
+        if chosen.size == len(draws)
+        else f"{chosen.size} of {len(draws):,} draws of the posterior are in this page, "
+        "at even distances; the diagnostics are of all."
+    )
+    if known.get("features") is None:
+        known["features"] = getattr(model, "feature_names_in_", None)
+    rows = _rows(X)
+    binarize = getattr(model, "binarize", None)
+    if rows is not None and binarize is not None:
+        rows = rows > binarize
+    if known.get("ids") is None and hasattr(X, "index") and hasattr(X, "iloc"):
+        known["ids"] = list(X.index)
+    subject = describe_tree(model.tree_, title or type(model).__name__, rows=rows, **known)
+    return _check(
+        subject._replace(trees=tuple(trees), note=note, diagnostics=diagnose(model.idata_))
+    )
+
+
+def describe_tree(
+    tree: Tree,
+    title: str | None = None,
+    *,
+    rows: Any = None,
+    ids: Sequence[object] | None = None,
+    features: Sequence[object] | None = None,
+    texts: Sequence[str] | None = None,
+    images: Any = None,
+    metadata: Mapping[str, Sequence[Any]] | None = None,
+    picture: Picture | None = None,
+) -> Subject:
+    """Return the subject of a report on one tree.
+
+    Parameters
+    ----------
+    tree : Tree
+    title : str, optional
+        How many nodes and data there are, if not given.
+    rows : array, sparse matrix or data frame, optional
+        The data.
     ids, features : sequence, optional
-        Names of the data and of the features. Else those that ``X`` has, or numbers.
+        Names of the data and of the features; numbers if not given.
     texts : sequence of str, optional
         What there is to read of each datum.
     images : array of shape (n_data, height, width) or (n_data, height, width, 3), optional
@@ -100,56 +154,21 @@ def describe(
         Columns: numbers, labels, or lists of labels, one entry for each datum.
     picture : callable, optional
         Takes a tree and returns an image for each node; else nodes show images of their data.
-    consensus : Tree, optional
-        A tree made of all draws; it is shown beside the best.
-    support : array of shape (n_nodes of the consensus, or else of ``tree_``,), optional
-        How often each of its nodes is found in the posterior, 0 to 1.
-    most_draws : int, default=40
-        How many draws can be looked at; they are chosen at even distances.
     """
-    check_whole_number("most_draws", most_draws, 0)
-    draws = model.draws_
-    known = None if support is None else np.asarray(support, dtype=np.float64)
-    trees = [Shown("best draw", model.tree_, known if consensus is None else None)]
-    if consensus is not None:
-        trees.append(Shown("consensus", consensus, known))
-    chosen = np.unique(np.linspace(0, len(draws) - 1, min(most_draws, len(draws))).astype(int))
-    trees += [Shown(_draw_name(draws, int(k)), draws[int(k)]) for k in chosen]
-    everything = chosen.size == len(draws)
-    note = (
-        f"All {len(draws):,} draws of the posterior are in this page."
-        if everything
-        else f"{chosen.size} of {len(draws):,} draws of the posterior are in this page, "
-        "at even distances; the diagnostics are of all."
-    )
-    if features is None:
-        features = getattr(model, "feature_names_in_", None)
-    binarize = getattr(model, "binarize", None)
-    rows = _rows(X)
-    if rows is not None and binarize is not None:
-        rows = rows > binarize
-    if ids is None and hasattr(X, "index") and hasattr(X, "iloc"):
-        ids = list(X.index)
     return _check(
         Subject(
-            title or type(model).__name__,
-            tuple(trees),
-            note,
+            title or headline(tree).removeprefix("Tree: "),
+            (Shown("tree", tree),),
+            "",
             None if ids is None else tuple(map(str, ids)),
             None if features is None else tuple(map(str, features)),
-            rows,
+            _rows(rows),
             None if texts is None else tuple(map(str, texts)),
             None if images is None else _pixels(images),
-            read_columns(metadata, model.tree_.n_data),
+            read_columns(metadata, tree.n_data),
             picture,
-            diagnose(model.idata_),
         )
     )
-
-
-def describe_tree(tree: Tree, title: str | None = None) -> Subject:
-    """Return the subject of a report on a tree of which nothing else is known."""
-    return Subject(title or headline(tree), (Shown("tree", tree),))
 
 
 def _draw_name(draws: Any, k: int) -> str:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from treestick.tree import Tree
 
@@ -110,5 +109,5 @@ def _scale(tree: Tree, rows: Any) -> Floats:
 
 
 def _dense(rows: Any) -> Floats:
-    made = rows.toarray() if sparse.issparse(rows) else rows
+    made: Any = rows.toarray() if hasattr(rows, "toarray") else rows
     return np.asarray(made, dtype=np.float64)

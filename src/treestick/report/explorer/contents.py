@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from treestick.report.columns import Column
 from treestick.report.diagnostics import Diagnostics
@@ -180,7 +179,7 @@ def _writer(subject: Subject) -> Callable[[int], str] | None:
 
 def row_in_words(subject: Subject, rows: Any, n: int) -> str:
     """Return the features of a row that are not 0, the largest first where they are many."""
-    if sparse.issparse(rows):
+    if hasattr(rows, "tocoo"):
         row = rows[[n]].tocoo()
         features, values = row.coords[1], row.data
     else:

@@ -272,6 +272,7 @@ async function start() {
   if (contents.covers) await findCovers();
   await showTree(0);
   app.ready = true;
+  performance.mark("ready");
   document.documentElement.dataset.ready = "true";
   if (window.innerWidth >= 700) selectNode(0, false);
   if (contents.covers) await loadCovers();

@@ -17,10 +17,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from treestick.inputs import InvalidValue
 from treestick.report.explorer.chunks import Chunks, to_json
 from treestick.report.explorer.contents import make_contents
-from treestick.report.saving import write_whole
+from treestick.report.saving import check_output, write_whole
 from treestick.report.subject import Subject
 
 SCRIPTS = (
@@ -28,6 +27,8 @@ SCRIPTS = (
     "charts.js", "datum.js", "panel.js", "search.js", "diagnostics.js", "main.js",
 )  # fmt: skip
 """In this order; each may use what those before it define."""
+
+ENDINGS = (".html",)
 
 
 def make_page(subject: Subject) -> str:
@@ -57,16 +58,9 @@ def make_page(subject: Subject) -> str:
     )
 
 
-def check_page_output(path: Path) -> Path:
-    """Return ``path`` if a page can be written there: call it before the work, not after."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise InvalidValue(f"output={str(path)!r} must end in .html")
-    return path
-
-
 def write_page(subject: Subject, path: Path) -> int:
     """Write the page to a file, whole or not at all; return its size in bytes."""
-    check_page_output(path)
+    check_output(path, ENDINGS)
     page = make_page(subject).encode("utf-8", errors="replace")
     write_whole(path, lambda aside: Path(aside).write_bytes(page))
     return len(page)
