@@ -65,8 +65,9 @@ def animal_tree(seed: int) -> Tree:
     moved = rng.random(N_DATA) < 0.1 * (seed > 0)
     at = np.where(moved, rng.integers(0, 7, N_DATA), at)
     probability = np.full((7, len(WORDS)), 0.1)
-    for node, words in {1: (0, 1, 2), 2: (3, 4, 5), 3: (6, 7, 8), 4: (0,), 5: (2,), 6: (4,)}.items():
-        probability[node, list(words)] += 0.3
+    words = {1: (0, 1, 2), 2: (3, 4, 5), 3: (6, 7, 8), 4: (0,), 5: (2,), 6: (4,)}
+    for node, common in words.items():
+        probability[node, list(common)] += 0.3
         probability[node] /= probability[node].sum()
     mass = np.bincount(at, minlength=7) / (N_DATA + 1)
     return Tree(parent, at, mass, {"probability": probability})

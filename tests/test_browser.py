@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pages
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import pages
 from treestick.report.explorer.inline import to_html
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -64,6 +64,10 @@ def visit(browser: Browser, files: Callable[[str], Path]) -> Iterator[Open]:
     wrong: list[str] = []
     contexts = []
 
+    def asked(url: str, address: str) -> None:
+        if url != address:
+            wrong.append(f"request: {url}")
+
     def go(name: str | Path, **options: Any) -> Page:
         path = files(name) if isinstance(name, str) else name
         context = browser.new_context(**{"viewport": DESKTOP, **options})
@@ -73,10 +77,7 @@ def visit(browser: Browser, files: Callable[[str], Path]) -> Iterator[Open]:
         page.on("console", lambda message: wrong.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
-        page.on(
-            "request",
-            lambda request: request.url == address or wrong.append(f"request: {request.url}"),
-        )
+        page.on("request", lambda request: asked(request.url, address))
         page.goto(address)
         page.wait_for_selector("html[data-ready]")
         return page
@@ -121,7 +122,13 @@ def test_a_node_shows_its_path_counts_differences_columns_and_data(visit: Open) 
     panel = page.locator("#panel-content")
     panel.get_by_text("Data at this node").wait_for()
     assert panel.locator(".path").inner_text().split() == ["Root", "Node", "1", "Node", "4"]
-    numbers = dict(zip(panel.locator("dt").all_inner_texts(), panel.locator("dd").all_inner_texts(), strict=True))
+    numbers = dict(
+        zip(
+            panel.locator("dt").all_inner_texts(),
+            panel.locator("dd").all_inner_texts(),
+            strict=True,
+        )
+    )
     assert (numbers["here"], numbers["below"], numbers["depth"]) == ("34", "0", "2")
     assert numbers["support"] == "60 %"
     assert panel.locator(".differences .name").first.inner_text() == "cat"
@@ -320,4 +327,5 @@ def test_a_notebook_shows_the_same_page(visit: Open, tmp_path: Path) -> None:
     inside = page.frame_locator("iframe")
     inside.locator("#outline [role=treeitem]").nth(6).wait_for()
     assert inside.locator(".tabs").is_hidden()
+    assert inside.locator("#subtitle").inner_text() == "240 data, 7 nodes, 3 levels."
     screenshot(page, "notebook")

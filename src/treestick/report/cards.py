@@ -196,7 +196,7 @@ def _plan(
     across = width if grows_down else height
     middle = spread(tree, np.full(tree.n_nodes, (across + SIDE_GAP) / 2))
     side: Floats = np.asarray(middle - middle.min(), dtype=np.float64)
-    level: Floats = tree.depth * ((height if grows_down else width) + LEVEL_GAP)
+    level = np.float64((height if grows_down else width) + LEVEL_GAP) * tree.depth
     x = (side if grows_down else level) + 0.1
     y = (level if grows_down else side) + HEAD
     size = (max(float(x.max() + width + 0.1), 3.2), float(y.max() + height + FOOT))

@@ -17,7 +17,6 @@ from treestick.report.columns import Column, read_columns
 from treestick.report.diagnostics import Diagnostics, diagnose
 from treestick.report.typical import main_parameter
 from treestick.tree import Tree
-from treestick.tree.text import headline
 
 MOST_DRAWS = 40
 
@@ -141,7 +140,7 @@ def describe_tree(
     ----------
     tree : Tree
     title : str, optional
-        How many nodes and data there are, if not given.
+        Written above it.
     rows : array, sparse matrix or data frame, optional
         The data.
     ids, features : sequence, optional
@@ -157,7 +156,7 @@ def describe_tree(
     """
     return _check(
         Subject(
-            title or headline(tree).removeprefix("Tree: "),
+            title or "Tree",
             (Shown("tree", tree),),
             "",
             None if ids is None else tuple(map(str, ids)),

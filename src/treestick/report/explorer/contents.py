@@ -26,6 +26,9 @@ N_CONTRASTS = 12
 N_COVERS = 4
 MOST_COVERS = 4_096
 """Images that stand for nodes: so many for a node, and so many in all."""
+BYTES_FOR_COVERS = 1_500_000
+BYTES_FOR_PICTURES = 500_000
+"""Of the nodes of one tree."""
 BYTES_FOR_DRAWS = 4_000_000
 """Compressed; beyond, further draws are left out."""
 MOST_TRACE_POINTS = 500
@@ -60,7 +63,7 @@ def make_contents(subject: Subject, chunks: Chunks) -> dict[str, Any]:
         chosen = tiles._replace(images=tiles.images[covers])
         contents["covers"] = {
             "data": chunks.add_array(covers),
-            "sheet": add_sheets(chunks, chosen, 4_000_000),
+            "sheet": add_sheets(chunks, chosen, BYTES_FOR_COVERS),
         }
     return contents
 
@@ -127,7 +130,7 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
     if subject.picture is not None:
         pictures = np.clip(np.asarray(subject.picture(tree), dtype=np.float64), 0.0, 1.0)
         tiles = make_tiles(np.round(255 * pictures).astype(np.uint8))
-        reference["pictures"] = add_sheets(chunks, tiles, 1_000_000)
+        reference["pictures"] = add_sheets(chunks, tiles, BYTES_FOR_PICTURES)
     return reference
 
 

@@ -29,19 +29,17 @@ function draw() {
   const canvas = byId("canvas");
   const context = canvas.getContext("2d");
   const ratio = window.devicePixelRatio || 1;
-  context.setTransform(1, 0, 0, 1, 0, 0);
-  context.clearRect(0, 0, canvas.width, canvas.height);
-  context.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * view.x, ratio * view.y);
-  const sight = {
-    left: -view.x / view.k,
-    top: -view.y / view.k,
-    right: (canvas.clientWidth - view.x) / view.k,
-    bottom: (canvas.clientHeight - view.y) / view.k,
-  };
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
+  const sight = { right: canvas.clientWidth, bottom: canvas.clientHeight };
   drawEdges(context, tree, layout, sight);
   for (const card of layout.cards) {
-    if (card.y > sight.bottom || card.y + card.height < sight.top) continue;
-    if (card.x > sight.right || card.x + CARD.width + 3 * KNOB < sight.left) continue;
+    const x = screenX(card);
+    const y = screenY(card);
+    if (y > sight.bottom || y + card.height * view.k < -KNOB || x > sight.right || x + (CARD.width + 3 * KNOB) * view.k < 0) continue;
+    // So that what is drawn at (card.x, card.y) comes to be there, in the size of the zoom.
+    const scale = ratio * view.k;
+    context.setTransform(scale, 0, 0, scale, ratio * x - scale * card.x, ratio * y - scale * card.y);
     drawCard(context, tree, card);
   }
 }
@@ -49,35 +47,28 @@ function draw() {
 function drawEdges(context, tree, layout, sight) {
   const thin = view.k < CARD_ZOOM;
   context.strokeStyle = colours.flow;
-  context.lineCap = "butt";
+  context.lineWidth = 1;
   if (thin) context.beginPath();
   for (const card of layout.cards) {
     if (card.level === 0) continue;
     const above = layout.cardOf.get(tree.parent[card.node]);
-    const x0 = above.x + CARD.width;
-    const y0 = above.y + above.height / 2;
-    const x1 = card.x;
-    const y1 = card.y + card.height / 2;
-    if (x0 > sight.right || x1 < sight.left) continue;
-    if (Math.min(y0, y1) > sight.bottom || Math.max(y0, y1) < sight.top) continue;
-    if (thin) {
-      context.moveTo(x0, y0);
-      context.lineTo(x1, y1);
-      continue;
+    const x0 = screenX(above) + CARD.width * view.k;
+    const y0 = screenY(above) + (above.height / 2) * view.k;
+    const x1 = screenX(card);
+    const y1 = screenY(card) + (card.height / 2) * view.k;
+    if (x0 > sight.right || x1 < 0 || Math.min(y0, y1) > sight.bottom || Math.max(y0, y1) < 0) continue;
+    if (!thin) {
+      context.lineWidth = view.k * (1 + 13 * Math.sqrt(tree.through[card.node] / Math.max(contents.nData, 1)));
+      context.globalAlpha = tree.support ? 0.25 + 0.75 * tree.support[card.node] : 1;
+      context.beginPath();
     }
-    context.lineWidth = 1 + 13 * Math.sqrt(tree.through[card.node] / Math.max(contents.nData, 1));
-    context.globalAlpha = tree.support ? 0.25 + 0.75 * tree.support[card.node] : 1;
-    context.beginPath();
+    const bend = (x1 - x0) * 0.55;
     context.moveTo(x0, y0);
-    const bend = CARD.gapX * 0.55;
     context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
-    context.stroke();
-    context.globalAlpha = 1;
+    if (!thin) context.stroke();
   }
-  if (thin) {
-    context.lineWidth = 1 / view.k;
-    context.stroke();
-  }
+  if (thin) context.stroke();
+  context.globalAlpha = 1;
 }
 
 function drawCard(context, tree, card) {
@@ -88,7 +79,7 @@ function drawCard(context, tree, card) {
   if (view.k < CARD_ZOOM && !chosen && !found && !place) {
     context.fillStyle = colours.accent;
     context.globalAlpha = 0.55;
-    context.fillRect(card.x, card.y, Math.max(CARD.width, 1.5 / view.k), Math.max(card.height, 1 / view.k));
+    context.fillRect(card.x, card.y, Math.max(CARD.width, 4 / view.k), Math.max(card.height, 1 / view.k));
     context.globalAlpha = 1;
     return;
   }
@@ -172,7 +163,7 @@ function coversOf(tree, node) {
 }
 
 function drawWords(context, tree, card, found, place) {
-  const label = tree.labels[card.node] || nameOf(tree, card.node);
+  const label = tree.labels[card.node] || (CARD.tile && card.node ? String(card.node) : nameOf(tree, card.node));
   const left = card.x + (CARD.tile ? PADDING : 10);
   const right = card.x + CARD.width - (CARD.tile ? PADDING : 10);
   const top = CARD.tile ? card.y + card.height - 11 : card.y + 21;
@@ -259,9 +250,9 @@ function drawKnobs(context, tree, card) {
 
 // What is at a point of the window: { card, act }, where `act` is that of a knob, if it is one.
 function hit(px, py) {
-  const x = (px - view.x) / view.k;
   const y = (py - view.y) / view.k;
   for (const card of app.layout.cards) {
+    const x = card.x + (px - screenX(card)) / view.k;
     if (x < card.x || x > card.x + CARD.width + 24 || y < card.y - KNOB || y > card.y + card.height + KNOB) continue;
     if (app.tree.children[card.node].length && view.k >= DETAILED_ZOOM) {
       const knob = knobsOf(app.tree, card).find((one) => Math.abs(x - one.x) < KNOB + 6 && Math.abs(y - one.y) < KNOB);

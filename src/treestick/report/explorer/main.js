@@ -93,6 +93,7 @@ async function showTree(number) {
   fit(app.layout, CARD.readable);
   await loadPictures(tree);
   byId("legend").textContent = legendWords();
+  byId("subtitle").textContent = subtitleWords(tree);
   requestDraw();
   if (app.ready) selectNode(0, false);
 }
@@ -100,7 +101,7 @@ async function showTree(number) {
 // As many nodes as can be read at once.
 function startTree(tree) {
   tree.started = true;
-  const room = (stageSize().height - MARGIN - topMargin()) / CARD.readable;
+  const room = (stageSize().height - BOTTOM - topMargin()) / CARD.readable;
   const sizes = Float64Array.from(tree.through).sort().reverse();
   for (let n = tree.n <= FIRST_NODES ? tree.n : FIRST_NODES; n > 6; n = Math.floor(n * 0.85)) {
     tree.threshold = n === tree.n ? 0 : Math.max(1, sizes[n - 1]);
@@ -158,7 +159,7 @@ function setThreshold(threshold) {
 
 function showThreshold() {
   const least = app.tree.threshold;
-  byId("least").textContent = least < 1 ? "any number of data" : `${whole(least)}+ data`;
+  byId("least").textContent = `${whole(least)}+ data`;
 }
 
 // -- tabs, theme, panel ----------------------------------------------------------------------------
@@ -211,7 +212,7 @@ function listen() {
       const found = hit(x, y);
       if (!found) return;
       if (found.act) found.act(found.card.node);
-      else selectNode(found.card.node, view.k < DETAILED_ZOOM);
+      else selectNode(found.card.node);
     },
     (x, y) => {
       const found = hit(x, y);
@@ -259,9 +260,6 @@ function listen() {
 
 async function start() {
   byId("title").textContent = contents.title;
-  const words = [plural(contents.nData, "datum", "data")];
-  if (contents.note) words.push(contents.note);
-  byId("subtitle").textContent = words.join(". ");
   byId("tab-tree").parentElement.hidden = contents.diagnostics === null;
   if (contents.covers !== null || contents.trees[0].pictures !== null) Object.assign(CARD, TILE);
   readColours();
@@ -284,6 +282,12 @@ function hint({ card, act }) {
   if (act) return card.shown.length ? "Fold" : "Unfold";
   const label = tree.labels[card.node];
   return `${nameOf(tree, card.node)}${label ? `: ${cut(label, 200)}` : ""} (${countsOf(tree, card.node)})`;
+}
+
+function subtitleWords(tree) {
+  const depth = tree.depth.reduce((most, one) => Math.max(most, one), 0);
+  const words = `${whole(contents.nData)} data, ${plural(tree.n, "node")}, ${plural(depth + 1, "level")}.`;
+  return contents.note ? `${words} ${contents.note}` : words;
 }
 
 function legendWords() {

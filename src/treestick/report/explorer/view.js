@@ -1,15 +1,20 @@
 "use strict";
-// The window on the drawing: a point of the layout (x, y) is at (view.x + k x, view.y + k y).
+// The window on the drawing: a card at (x, y) of the layout is at (view.x + wide() x, view.y + k y),
+// k times as large. Columns do not come closer than the window needs, so that a tree of thousands
+// of leaves is not a line.
 
 const view = { x: 0, y: 0, k: 1 };
 const SMALLEST_ZOOM = 0.002;
 const LARGEST_ZOOM = 4;
+const CLOSEST_COLUMNS = 0.35;
 const MARGIN = 28;
 
 // Above the drawing are the controls.
 function topMargin() {
   return MARGIN + document.querySelector(".controls").offsetHeight;
 }
+
+const BOTTOM = 58; // and below it two lines of words
 
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -20,9 +25,23 @@ function stageSize() {
   return { width: canvas.clientWidth, height: canvas.clientHeight - (covers ? panel.offsetHeight : 0) };
 }
 
+function wide(k = view.k) {
+  const whole = (byId("canvas").clientWidth - 2 * MARGIN) / app.layout.width;
+  return Math.max(k, Math.min(CLOSEST_COLUMNS, whole));
+}
+
+// Where the upper left corner of a card is in the window.
+function screenX(card) {
+  return view.x + wide() * card.x;
+}
+
+function screenY(card) {
+  return view.y + view.k * card.y;
+}
+
 function zoomAt(x, y, factor) {
   const k = Math.min(LARGEST_ZOOM, Math.max(SMALLEST_ZOOM, view.k * factor));
-  view.x = x - ((x - view.x) * k) / view.k;
+  view.x = x - ((x - view.x) * wide(k)) / wide();
   view.y = y - ((y - view.y) * k) / view.k;
   view.k = k;
   requestDraw();
@@ -36,12 +55,13 @@ function zoomMiddle(factor) {
 // Show all of the layout, but not smaller than `least`; then the root is what is shown.
 function fit(layout, least = SMALLEST_ZOOM) {
   const { width, height } = stageSize();
-  const whole = Math.min((width - 2 * MARGIN) / layout.width, (height - MARGIN - topMargin()) / layout.height, 1.15);
+  const whole = Math.min((width - 2 * MARGIN) / layout.width, (height - BOTTOM - topMargin()) / layout.height, 1.15);
   const k = Math.max(whole, least);
   const root = layout.cards[0];
   const middle = k > whole && layout.height * k > height ? root.y + root.height / 2 : layout.height / 2;
-  const x = layout.width * k < width - 2 * MARGIN ? (width - layout.width * k) / 2 : MARGIN;
-  moveTo({ k, x, y: (height + topMargin() - MARGIN) / 2 - middle * k });
+  const across = layout.width * wide(k);
+  const x = across < width - 2 * MARGIN ? (width - across) / 2 : MARGIN;
+  moveTo({ k, x, y: (height + topMargin() - BOTTOM) / 2 - middle * k });
 }
 
 // Bring a card into sight without more movement than needed.
@@ -50,13 +70,13 @@ function bringIntoSight(card) {
   const k = Math.max(view.k, CARD.readable);
   let { x, y } = view;
   if (k !== view.k) {
-    x = width / 2 - (card.x + CARD.width / 2) * k;
+    x = width / 2 - card.x * wide(k) - (CARD.width / 2) * k;
     y = height / 2 - (card.y + card.height / 2) * k;
   }
-  const left = x + card.x * k;
+  const left = x + card.x * wide(k);
   const top = y + card.y * k;
   x += Math.max(MARGIN - left, 0) || Math.min(width - MARGIN - (left + CARD.width * k), 0);
-  y += Math.max(topMargin() - top, 0) || Math.min(height - MARGIN - (top + card.height * k), 0);
+  y += Math.max(topMargin() - top, 0) || Math.min(height - BOTTOM - (top + card.height * k), 0);
   moveTo({ k, x, y });
 }
 
