@@ -43,8 +43,9 @@ def test_cards_stand_apart_on_a_page_of_a4_with_text_inside_them() -> None:
     for text in inside:
         x, y = text.get_position()
         assert any(b.x0 <= x <= b.x1 + 1e-6 and b.y0 <= y <= b.y1 for b in boxes), text
-        assert text_width(text.get_text(), text.get_fontsize()) <= boxes[0].width
-        assert text.get_fontsize() >= 4.5
+        size = float(text.get_fontsize())
+        assert text_width(text.get_text(), size) <= boxes[0].width
+        assert size >= 4.5
 
 
 @given(

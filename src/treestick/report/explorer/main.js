@@ -291,10 +291,10 @@ function subtitleWords(tree) {
 }
 
 function legendWords() {
-  const words = ["Lines and bars: share of the data at a node and below, dark for those right at it"];
-  if (CARD.tile && !app.tree.support) words.push("number: data right at it");
-  if (app.tree.support) words.push("percentage: posterior support");
-  return words.join("; ");
+  const words = ["Lines and bars: share of the data at or below, dark for those right here."];
+  if (CARD.tile && !app.tree.support) words.push("Number: data here.");
+  if (app.tree.support) words.push("Percentage: posterior support.");
+  return words.join(" ");
 }
 
 start();
