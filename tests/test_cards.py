@@ -9,15 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from scipy import sparse
 
 import pages
 from treestick import Tree, prior
 from treestick.inputs import InvalidValue
+from treestick.io import Corpus
 from treestick.report.blocks import FONT, Histogram, Images, Top, choose_blocks, text_width
 from treestick.report.cards import A4, card_figure, figures, largest_folds, plan_page
 from treestick.report.folding import fold
-from treestick.report.saving import save
-from treestick.report.subject import describe_tree
+from treestick.report.saving import save, save_all
+from treestick.report.subject import describe, describe_tree
 from treestick.report.typical import contrasts, typicality
 
 
@@ -191,3 +193,26 @@ def test_plot_folds_circles_too() -> None:
 
 def test_the_smallest_text_can_be_read() -> None:
     assert FONT >= 6
+
+
+def test_several_figures_are_pages_of_a_pdf_or_files_with_numbers(tmp_path: Path) -> None:
+    two = [card_figure(pages.animals(), ["words"], root=root) for root in (0, 1)]
+    assert save_all(two, tmp_path / "a.pdf") == [tmp_path / "a.pdf"]
+    assert (tmp_path / "a.pdf").read_bytes().count(b"/Type /Page ") == 2
+    written = save_all(two, tmp_path / "b.svg")
+    assert [path.name for path in written] == ["b.svg", "b-2.svg"]
+    assert all(path.stat().st_size > 1_000 for path in written)
+
+
+def test_a_corpus_brings_its_words_names_and_metadata() -> None:
+    counts = sparse.csr_array(np.array([[3, 0], [0, 2], [1, 4]]))
+    corpus = Corpus(counts, ["cat", "whale"], ["a", "b", "c"], {"year": [1987, 1988, 1999]})
+    model = pages.FakeModel(2)
+    model.tree_ = Tree([-1, 0], [0, 1, 1], node_params={"probability": np.full((2, 2), 0.5)})
+    model.draws_ = pages.FakeDraws([model.tree_] * 2)
+    subject = describe(model, corpus)
+    assert subject.ids == ("a", "b", "c")
+    assert subject.features == ("cat", "whale")
+    assert subject.columns[0].name == "year"
+    figure = card_figure(subject, ["words", "year"])
+    assert "whale, cat" in texts(figure)

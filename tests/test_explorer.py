@@ -232,3 +232,11 @@ def test_numbers_are_put_into_bins() -> None:
     assert column.ordered
     assert len(column.names) == 16
     assert column.counts(np.arange(33)).tolist() == [2] * 15 + [3]
+
+
+def test_numbers_of_components_do_not_get_the_names_of_features() -> None:
+    tree = Tree([-1, 0], [0, 1], node_params={"weight": np.array([[0.9, 0.1], [0.2, 0.8]])})
+    subject = describe_tree(tree, rows=np.ones((2, 3)), features=["a", "b", "c"])
+    assert subject.parameter_name(1) == "component 1"
+    contents = contents_of(make_page(subject))
+    assert (contents["features"], contents["kind"]) == (None, "component")

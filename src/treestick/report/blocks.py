@@ -130,7 +130,8 @@ class Words(NamedTuple):
             rows = subject.rows[data]
             total = np.asarray(rows.sum(axis=0), dtype=np.float64).ravel()
         order = np.argsort(-total, kind="stable")[: self.n]
-        words = [subject.feature_name(int(k)) for k in order if total[k] > 0]
+        name_of = subject.parameter_name if subject.rows is None else subject.feature_name
+        words = [name_of(int(k)) for k in order if total[k] > 0]
         _write_lines(ax, _wrap(words, box.width), box)
 
 
@@ -154,7 +155,7 @@ class Features(NamedTuple):
             more = found.score[node, k] > 0
             sign = " " if np.isnan(above) else "▲" if more else "▼"
             write(ax, box.x, y, sign, 0.1, size=4.5, color=ACCENT if more else WARM)
-            name = content.subject.feature_name(int(found.feature[node, k]))
+            name = content.subject.parameter_name(int(found.feature[node, k]))
             write(ax, box.x + 0.1, y, name, box.width - 0.48)
             write(ax, box.x + box.width, y, f"{value:.2g}", 0.36, color=DIM, ha="right")
 

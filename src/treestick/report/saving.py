@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,29 @@ def save(figure: Figure, path: Path) -> None:
             figure.savefig(aside, format=ending[1:], dpi=150, metadata=metadata)
 
     write_whole(path, write)
+
+
+def save_all(figures: Sequence[Figure], path: Path) -> list[Path]:
+    """Write figures to the pages of one PDF, or to files with numbers; return what was written."""
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    check_output(path)
+    if len(figures) == 1:
+        save(figures[0], path)
+        return [path]
+    if path.suffix.lower() == ".pdf":
+
+        def write(aside: str) -> None:
+            with PdfPages(aside, metadata={"CreationDate": None}) as pages:
+                for figure in figures:
+                    pages.savefig(figure)
+
+        write_whole(path, write)
+        return [path]
+    names = [path, *(path.with_stem(f"{path.stem}-{k}") for k in range(2, len(figures) + 1))]
+    for figure, name in zip(figures, names, strict=True):
+        save(figure, name)
+    return names
 
 
 def write_whole(path: Path, write: Callable[[str], object]) -> None:

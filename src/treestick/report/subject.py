@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick.inputs import InvalidValue, check_whole_number
+from treestick.io import Corpus
 from treestick.report.columns import Column, read_columns
 from treestick.report.diagnostics import Diagnostics, diagnose
 from treestick.report.typical import main_parameter
@@ -60,8 +61,23 @@ class Subject(NamedTuple):
         return self.trees[0].tree
 
     def feature_name(self, feature: int) -> str:
-        """Return the name of a feature."""
+        """Return the name of a feature of the data."""
         return f"feature {feature}" if self.features is None else self.features[feature]
+
+    @property
+    def parameter_names(self) -> tuple[str, ...] | None:
+        """What the numbers of a node are of: features, if they have names; not of components."""
+        return None if main_parameter(self.tree) == "weight" else self.features
+
+    @property
+    def parameter_kind(self) -> str:
+        """What numbers of a node are of, where that has no names."""
+        return "component" if main_parameter(self.tree) == "weight" else "feature"
+
+    def parameter_name(self, k: int) -> str:
+        """Return what the k-th number of a node is of."""
+        names = self.parameter_names
+        return f"{self.parameter_kind} {k}" if names is None else names[k]
 
 
 def describe(
@@ -80,8 +96,9 @@ def describe(
     ----------
     model : fitted estimator
         With ``tree_``, ``draws_`` and ``idata_``.
-    X : array, sparse matrix or data frame, optional
-        The data that it was fitted to, for rows and for what is typical of a node.
+    X : array, sparse matrix, data frame or corpus, optional
+        The data that it was fitted to, for rows and for what is typical of a node. A data frame
+        brings names of rows, a corpus those of documents, its words and its metadata.
     title : str, optional
         The name of the model, if not given.
     consensus : Tree, optional
@@ -108,14 +125,12 @@ def describe(
         else f"{chosen.size} of {len(draws):,} draws of the posterior are in this page, "
         "at even distances; the diagnostics are of all."
     )
-    if known.get("features") is None:
-        known["features"] = getattr(model, "feature_names_in_", None)
+    found = _known_of(X, model)
+    known = found | {name: value for name, value in known.items() if value is not None}
     rows = _rows(X)
     binarize = getattr(model, "binarize", None)
     if rows is not None and binarize is not None:
         rows = rows > binarize
-    if known.get("ids") is None and hasattr(X, "index") and hasattr(X, "iloc"):
-        known["ids"] = list(X.index)
     subject = describe_tree(model.tree_, title or type(model).__name__, rows=rows, **known)
     return _check(
         subject._replace(trees=tuple(trees), note=note, diagnostics=diagnose(model.idata_))
@@ -175,9 +190,18 @@ def _draw_name(draws: Any, k: int) -> str:
     return f"chain {chain[k] + 1}, draw {int(np.sum(chain[:k] == chain[k])) + 1}"
 
 
+def _known_of(X: Any, model: Any) -> dict[str, Any]:
+    """Return what data and model know of names and metadata."""
+    if isinstance(X, Corpus):
+        return {"ids": X.ids, "features": X.vocabulary, "metadata": X.metadata}
+    names = getattr(model, "feature_names_in_", None)
+    ids = list(X.index) if hasattr(X, "iloc") else None
+    return {"ids": ids, "features": names}
+
+
 def _rows(X: Any) -> Any:
     """Return a sparse matrix by rows as it is, all else as an array; a corpus by its counts."""
-    counts = getattr(X, "counts", X)
+    counts = X.counts if isinstance(X, Corpus) else X
     if hasattr(counts, "tocsr"):
         return counts.tocsr()
     return None if counts is None else np.asarray(counts)

@@ -60,7 +60,7 @@ function differenceList(tree, node) {
   feature[node].forEach((which, k) => {
     const here = value[node][k];
     const above = parent[node][k];
-    const name = tree.names === null ? `feature ${which}` : tree.names[which];
+    const name = tree.names === null ? `${contents.kind} ${which}` : tree.names[which];
     const bar = make("i", { class: more[node][k] ? "bar" : "bar less" });
     const from = above === null ? Math.max(low, 0) : above;
     bar.style.left = `${place(Math.min(from, here))}%`;

@@ -41,13 +41,15 @@ Integers = npt.NDArray[np.int64]
 def make_contents(subject: Subject, chunks: Chunks) -> dict[str, Any]:
     """Add what is to be unpacked later to ``chunks``; return what is needed at once."""
     order = page_order(subject)
+    names = subject.parameter_names
     trees, note = _trees(subject, order, chunks)
     contents: dict[str, Any] = {
         "title": subject.title,
         "note": note,
         "nData": subject.tree.n_data,
         "trees": trees,
-        "features": None if subject.features is None else chunks.add_json(subject.features),
+        "features": None if names is None else chunks.add_json(names),
+        "kind": subject.parameter_kind,
         "order": chunks.add_array(order),
         "ids": None if subject.ids is None else chunks.add_json([subject.ids[n] for n in order]),
         "texts": _texts(subject, order, chunks),
@@ -109,9 +111,9 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
         "contrasts": None,
     }
     is_first = shown is subject.trees[0]
-    said_by_picture = subject.picture is not None and subject.features is None
+    named = subject.parameter_names is not None
     found = None
-    if not said_by_picture and (is_first or subject.features is not None):
+    if named or (is_first and subject.picture is None):
         found = contrasts(tree, N_CONTRASTS if is_first else N_CONTRASTS // 2, subject.rows)
     if found is not None:
         structure["contrasts"] = {

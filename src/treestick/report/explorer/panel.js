@@ -116,7 +116,7 @@ async function showData(tree, node, holder, withBelow) {
   holder.replaceChildren();
   if (below > 0 && tree.here[node] > 0) holder.append(choiceOf(tree, node, holder, withBelow));
   for (const column of columns) {
-    if (!data.length) continue;
+    if (!data.length || !repeats(column)) continue;
     const counts = countColumn(column, data);
     if (!counts.some((count) => count > 0)) continue;
     const all = contents.nData;

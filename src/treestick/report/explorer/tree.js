@@ -88,12 +88,17 @@ function pathTo(tree, node) {
 
 // The features that it has more of than its parent, or the labels that are common in it.
 function makeLabels(tree, columns) {
-  const column = columns.find((one) => !one.ordered && one.names.length > 1) || columns.find((one) => one.ordered);
+  const column = columns.find((one) => !one.ordered && repeats(one)) || columns.find((one) => one.ordered);
   const fromFeatures = tree.names !== null && tree.contrasts !== null;
   return Array.from({ length: tree.n }, (_, node) => {
     if (fromFeatures) return featureLabel(tree, node);
     return column ? columnLabel(tree, node, column) : null;
   });
+}
+
+// Names that each datum has for itself, such as titles, say nothing of a node.
+function repeats(column) {
+  return column.ordered || column.all.some((count) => count > 1);
 }
 
 function featureLabel(tree, node) {
