@@ -94,12 +94,13 @@ def animals(**changed: Any) -> Subject:
 
 
 def with_images(n_data: int, side: int = 8, colour: bool = False) -> Subject:
-    """Return a tree of forty nodes with noise for images."""
+    """Return a tree of forty nodes with images of noise, each of another brightness."""
     rng = np.random.default_rng(2)
     parent = np.r_[-1, np.arange(39) // 3]
     at = rng.integers(0, 40, n_data)
     shape = (n_data, side, side, 3) if colour else (n_data, side, side)
-    images = rng.integers(0, 256, shape, dtype=np.uint8)
+    level = (np.arange(n_data) * 37 % 200).reshape(-1, *[1] * (len(shape) - 1))
+    images = (level + rng.integers(0, 56, shape)).astype(np.uint8)
     return describe_tree(Tree(parent, at), "Images", images=images)
 
 

@@ -165,6 +165,9 @@ def test_search_finds_ids_words_and_labels(visit: Open) -> None:
     page.get_by_text("Where it sits across the draws").wait_for()
     shares = page.locator("#panel-content .bars .number").all_inner_texts()
     assert sum(float(share.removesuffix(" %")) for share in shares) == pytest.approx(100, abs=3)
+    places = page.locator("#panel-content .bars .link").all_inner_texts()
+    assert places[0] == "Node 3"  # as datum 17 of the tree that all draws are like
+    assert float(shares[0].removesuffix(" %")) > 60
     screenshot(page, "datum")
     page.locator("#search").fill("whale")
     page.locator("#results").get_by_text("Node 5").first.wait_for()
@@ -243,7 +246,7 @@ def test_light_and_dark(visit: Open, scheme: str) -> None:
 def test_thumbnails_are_those_of_the_data(visit: Open) -> None:
     page = visit("images")
     images = pages.with_images(3_000, 32, colour=True).images
-    page.locator(".thumb-button").first.click()
+    page.locator(".thumb-button").nth(7).click()
     page.locator(".thumb.large").wait_for()
     number = int(page.locator("#panel-content h2").inner_text())
     seen = page.evaluate(
@@ -300,7 +303,7 @@ def test_five_thousand_nodes_are_there_within_a_second_and_zoom_smoothly(visit: 
         page = visit("large")
         ready.append(page.evaluate("performance.getEntriesByName('ready')[0].startTime"))
     assert min(ready) < 1_000
-    page.evaluate("setThreshold(0), fit(app.layout)")
+    page.evaluate("setThreshold(0); fit(app.layout)")
     page.wait_for_timeout(500)
     assert page.evaluate("app.layout.cards.length") == 5_000
     screenshot(page, "large")
