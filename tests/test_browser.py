@@ -170,7 +170,7 @@ def test_search_finds_ids_words_and_labels(visit: Open) -> None:
     assert float(shares[0].removesuffix(" %")) > 60
     screenshot(page, "datum")
     page.locator("#search").fill("whale")
-    page.locator("#results").get_by_text("Node 5").first.wait_for()
+    page.locator("#results strong").get_by_text("Node 5").wait_for()
     assert page.evaluate("app.found.size") > 0
     page.locator("#search").press("Escape")
     assert page.locator("#results").is_hidden()

@@ -195,7 +195,7 @@ function countsOf(tree, node) {
 // What stands at the right of a card, and its colour: what the user asked for last comes first.
 function noteOf(tree, node, found, place) {
   if (place !== undefined) return [percent(place), colours.warm];
-  if (found) return [`${whole(found)} found`, colours.found];
+  if (found) return [CARD.tile ? whole(found) : `${whole(found)} found`, colours.found];
   if (tree.support) return [percent(tree.support[node]), colours.dim];
   return [CARD.tile ? whole(tree.here[node]) : "", colours.dim];
 }

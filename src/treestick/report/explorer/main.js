@@ -94,6 +94,7 @@ async function showTree(number) {
   await loadPictures(tree);
   byId("legend").textContent = legendWords();
   byId("subtitle").textContent = subtitleWords(tree);
+  byId("subtitle").title = subtitleWords(tree);
   requestDraw();
   if (app.ready) selectNode(0, false);
 }

@@ -29,7 +29,11 @@ function outlineRow(tree, card) {
       tabindex: "-1",
       onclick: (event) => {
         if (event.target.classList.contains("twist")) toggleNode(node);
-        else selectNode(node);
+        else {
+          byId("view-tree").classList.remove("with-outline");
+          byId("outline-toggle").setAttribute("aria-pressed", "false");
+          selectNode(node);
+        }
       },
       ondblclick: () => toggleNode(node),
     },

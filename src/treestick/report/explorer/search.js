@@ -83,11 +83,12 @@ function showResults(tree, nodes, data, ids) {
   const option = (act, ...content) => make("div", { role: "option", tabindex: "-1", "aria-selected": "false", onclick: act, onpointerdown: (event) => event.preventDefault() }, ...content);
   const rows = [];
   for (const node of nodes.slice(0, 8)) {
-    const label = tree.labels[node];
-    rows.push(option(() => choose(() => goTo(node)), make("span", { class: "kind" }, "node"), named(label ? `${nameOf(tree, node)}  ${cut(label, 80)}` : nameOf(tree, node))));
+    const label = cut(tree.labels[node] || countsOf(tree, node), 80);
+    rows.push(option(() => choose(() => goTo(node)), make("strong", { class: "kind" }, nameOf(tree, node)), named(label)));
   }
   for (const datum of data.slice(0, MOST_RESULTS)) {
-    rows.push(option(() => choose(() => goToDatum(datum)), make("span", { class: "kind" }, nameOf(tree, tree.at[datum])), named(cut(ids[datum], 120))));
+    const where = make("span", { class: "where" }, `at ${nameOf(tree, tree.at[datum])}`);
+    rows.push(option(() => choose(() => goToDatum(datum)), make("span", { class: "kind" }, "datum"), named(cut(ids[datum], 120)), where));
   }
   const words = `${plural(nodes.length, "node")} and ${whole(data.length)} data found`;
   list.replaceChildren(make("p", { class: "small" }, words), ...rows);
