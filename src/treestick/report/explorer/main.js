@@ -88,13 +88,14 @@ async function showTree(number) {
   app.found = new Map();
   app.places = new Map();
   app.layout = layOut(tree);
+  byId("legend").textContent = legendWords();
+  byId("subtitle").textContent = subtitleWords(tree);
+  byId("subtitle").title = subtitleWords(tree);
+  fitCanvas(); // words may take more lines
   if (!tree.started) startTree(tree);
   setThreshold(tree.threshold);
   fit(app.layout, CARD.readable);
   await loadPictures(tree);
-  byId("legend").textContent = legendWords();
-  byId("subtitle").textContent = subtitleWords(tree);
-  byId("subtitle").title = subtitleWords(tree);
   requestDraw();
   if (app.ready) selectNode(0, false);
 }
