@@ -1,6 +1,7 @@
 """Figures with content at the nodes: nothing overlaps, pages are not left, folds are told."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -216,3 +217,20 @@ def test_a_corpus_brings_its_words_names_and_metadata() -> None:
     assert subject.columns[0].name == "year"
     figure = card_figure(subject, ["words", "year"])
     assert "whale, cat" in texts(figure)
+
+
+def test_mixtures_of_topics_are_told_in_words() -> None:
+    model = pages.FakeModel(4)
+    mixtures = {"topics": np.array([[0.5, 0.5], [0.9, 0.1]])}
+    trees = [Tree([-1, 0], [0, 1, 1], node_params=mixtures) for _ in range(4)]
+    topics = np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
+    model.tree_, model.draws_ = trees[0], pages.FakeDraws(trees)
+    model.feature_names_in_ = np.array(["cat", "sea", "whale"], dtype=object)
+    model.components_ = topics  # type: ignore[attr-defined]
+    swapped = SimpleNamespace(topics=topics[::-1])
+    model.topic_draws_ = [swapped] * 4  # type: ignore[attr-defined]
+    subject = describe(model)
+    assert subject.tree.node_params["probability"][1] == pytest.approx([0.73, 0.1, 0.17])
+    (found,) = {shown.contrasts.feature[1, 0] for shown in subject.trees[1:] if shown.contrasts}
+    assert subject.feature_name(found) == "whale"
+    assert "cat" in texts(card_figure(subject, ["features:1"]))

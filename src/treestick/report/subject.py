@@ -16,10 +16,12 @@ from treestick.inputs import InvalidValue, check_whole_number
 from treestick.io import Corpus
 from treestick.report.columns import Column, read_columns
 from treestick.report.diagnostics import Diagnostics, diagnose
-from treestick.report.typical import main_parameter
+from treestick.report.typical import Contrasts, contrasts, in_words, main_parameter
 from treestick.tree import Tree
 
 MOST_DRAWS = 40
+N_CONTRASTS = 6
+"""Words kept of each node of a draw."""
 
 Picture = Callable[[Tree], npt.NDArray[Any]]
 """Takes a tree; returns an image for each node, shape (n_nodes, height, width), 0 dark to 1."""
@@ -32,6 +34,8 @@ class Shown(NamedTuple):
     tree: Tree
     support: npt.NDArray[np.float64] | None = None
     """How often each node is found in the posterior, 0 to 1."""
+    contrasts: Contrasts | None = None
+    """In what nodes differ from their parents, where the tree itself does not say it."""
 
 
 class Subject(NamedTuple):
@@ -114,11 +118,12 @@ def describe(
     check_whole_number("most_draws", most_draws, 0)
     draws = model.draws_
     shares = None if support is None else np.asarray(support, dtype=np.float64)
-    trees = [Shown("best draw", model.tree_, shares if consensus is None else None)]
+    best = in_words(model.tree_, getattr(model, "components_", None))
+    trees = [Shown("best draw", best, shares if consensus is None else None)]
     if consensus is not None:
         trees.append(Shown("consensus", consensus, shares))
     chosen = np.unique(np.linspace(0, len(draws) - 1, min(most_draws, len(draws))).astype(int))
-    trees += [Shown(_draw_name(draws, int(k)), draws[int(k)]) for k in chosen]
+    trees += [_draw(model, int(k)) for k in chosen]
     note = (
         f"All {len(draws):,} draws of the posterior are in this page."
         if chosen.size == len(draws)
@@ -131,7 +136,7 @@ def describe(
     binarize = getattr(model, "binarize", None)
     if rows is not None and binarize is not None:
         rows = rows > binarize
-    subject = describe_tree(model.tree_, title or type(model).__name__, rows=rows, **known)
+    subject = describe_tree(best, title or type(model).__name__, rows=rows, **known)
     return _check(
         subject._replace(trees=tuple(trees), note=note, diagnostics=diagnose(model.idata_))
     )
@@ -185,6 +190,15 @@ def describe_tree(
     )
 
 
+def _draw(model: Any, k: int) -> Shown:
+    """Return a draw; where nodes mix topics, with its contrasts in words, which take less room."""
+    tree = model.draws_[k]
+    found = None
+    if "topics" in tree.node_params:
+        found = contrasts(in_words(tree, model.topic_draws_[k].topics), N_CONTRASTS)
+    return Shown(_draw_name(model.draws_, k), tree, None, found)
+
+
 def _draw_name(draws: Any, k: int) -> str:
     chain = np.asarray(draws.chain)
     return f"chain {chain[k] + 1}, draw {int(np.sum(chain[:k] == chain[k])) + 1}"
@@ -194,9 +208,13 @@ def _known_of(X: Any, model: Any) -> dict[str, Any]:
     """Return what data and model know of names and metadata."""
     if isinstance(X, Corpus):
         return {"ids": X.ids, "features": X.vocabulary, "metadata": X.metadata}
-    names = getattr(model, "feature_names_in_", None)
-    ids = list(X.index) if hasattr(X, "iloc") else None
-    return {"ids": ids, "features": names}
+    ids = list(X.index) if hasattr(X, "iloc") else getattr(model, "ids_", None)
+    metadata = getattr(model, "metadata_", None)
+    return {
+        "ids": ids,
+        "features": getattr(model, "feature_names_in_", None),
+        "metadata": metadata or None,
+    }
 
 
 def _rows(X: Any) -> Any:

@@ -6,6 +6,7 @@ Both are read off the parameters that users see (``Tree.node_params``)::
     probability          counts:  x . log p, per count;                  p log(p / p[parent])
     mean                 reals:   - sum ((x - mean) / scale)**2;         (mean - mean[parent]) / scale
     weight               measures: no law of a datum;                    w - w[parent]
+    topics               documents: as probabilities of words, see :func:`in_words`
 
 ``scale`` is the standard deviation of a feature over the data, or over the nodes without data.
 """  # noqa: E501
@@ -44,6 +45,23 @@ def main_parameter(tree: Tree) -> str | None:
         if name in tree.node_params and tree.node_params[name].ndim == 2:
             return name
     return None
+
+
+def in_words(tree: Tree, topics: Any) -> Tree:
+    """Return a tree of mixtures of topics with probabilities of words; others as they are.
+
+    Parameters
+    ----------
+    tree : Tree
+        With ``topics`` among its parameters: a probability of each topic.
+    topics : array of shape (n_topics, n_words)
+        Probabilities of words.
+    """
+    if "topics" not in tree.node_params or topics is None:
+        return tree
+    mixed = tree.node_params["topics"] @ np.asarray(topics)
+    words = {"probability": mixed.astype(np.float32)}
+    return Tree(tree.parent, tree.assignments, tree.mass, words, tree.log_likelihood)
 
 
 def typicality(tree: Tree, rows: Any) -> Floats:

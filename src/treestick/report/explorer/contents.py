@@ -112,8 +112,8 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
     }
     is_first = shown is subject.trees[0]
     named = subject.parameter_names is not None
-    found = None
-    if named or (is_first and subject.picture is None):
+    found = shown.contrasts
+    if found is None and (named or (is_first and subject.picture is None)):
         found = contrasts(tree, N_CONTRASTS if is_first else N_CONTRASTS // 2, subject.rows)
     if found is not None:
         structure["contrasts"] = {
