@@ -125,7 +125,10 @@ def test_demo(treestick: Cli, tmp_path: Path) -> None:
     code, out, _ = treestick("demo", "-o", str(folder))
     assert code == 0
     assert "1,797 data" in out
-    assert {path.name for path in folder.iterdir()} == {"digits.png", "tree.svg"}
+    assert {path.name for path in folder.iterdir()} == {"digits.png", "digits.html"}
+    page = folder / "digits.html"
+    assert out.endswith(f"All of it, to explore in a browser: {page.resolve()}\n")
+    assert 50_000 < page.stat().st_size < 3_000_000
     in_the_way = tmp_path / "file"
     in_the_way.touch()
     code, out, err = treestick("demo", "-o", str(in_the_way))

@@ -14,18 +14,20 @@ def disagreements(traces: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, fl
     Traces have the shape (chain, draw). R-hat is rank-normalised (Vehtari et al. 2021), by ArviZ. A
     trace that is constant over all chains agrees; chains that are constant but differ do not.
     """
+    every = {name: rank_rhat(trace) for name, trace in traces.items()}
+    return {name: rhat for name, rhat in every.items() if rhat > HIGHEST_RHAT}
+
+
+def rank_rhat(trace: npt.NDArray[np.float64]) -> float:
+    """Return R-hat of one trace; nan for one chain, a constant and fewer than four draws."""
     from arviz_stats.base.array import array_stats
 
-    found = {}
-    for name, trace in traces.items():
-        if trace.shape[0] < 2 or trace.shape[1] < 4 or np.ptp(trace) == 0.0:
-            continue
-        rhat = np.inf
-        if np.any(np.ptp(trace, axis=1) > 0.0):
-            rhat = float(array_stats.rhat(trace, chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]
-        if not rhat <= HIGHEST_RHAT:
-            found[name] = rhat
-    return found
+    if trace.shape[0] < 2 or trace.shape[1] < 4 or np.ptp(trace) == 0.0:
+        return float("nan")
+    if not np.any(np.ptp(trace, axis=1) > 0.0):
+        return float("inf")
+    rhat = float(array_stats.rhat(trace, chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]
+    return float("inf") if np.isnan(rhat) else rhat
 
 
 def effective_draws(trace: npt.NDArray[np.float64]) -> float:

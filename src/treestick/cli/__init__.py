@@ -109,10 +109,12 @@ def demo(
         Path, typer.Option("-o", "--output", help="Folder for the pictures; made if needed.")
     ] = Path("treestick-demo"),
 ) -> None:
-    """Fit a tree to 1,797 handwritten digits, print it and draw it."""
+    """Fit a tree to 1,797 handwritten digits, print it, and make a page to explore it."""
     with telling_of_compilation():
         from treestick.report import demo as digits
-        from treestick.report.drawing import new_figure
+        from treestick.report.cards import card_figure
+        from treestick.report.explorer import write_page
+        from treestick.report.folding import fold
         from treestick.report.saving import save
 
         try:
@@ -122,10 +124,11 @@ def demo(
         print("Fitting a BernoulliTree to 1,797 handwritten digits, 64 bits each ...", flush=True)
         fitted = digits.fit_digits()
         model, tree = fitted.model, fitted.model.tree_
-        pictures, plain = output / "digits.png", output / "tree.svg"
-        branches = digits.fold(tree, LEAST_IN_DEMO)
-        save(digits.digits_figure(branches, fitted.digits), pictures)
-        save(new_figure(branches, labels=True), plain)
+        branches = fold(tree, LEAST_IN_DEMO).tree
+        subject = digits.describe_digits(fitted)
+        page, picture = output / "digits.html", output / "digits.png"
+        save(card_figure(subject), picture)
+        write_page(subject, page)
         print(f"The best of {len(model.draws_)} draws has {tree.n_nodes} nodes in all.")
         print(f"Its branches with at least {LEAST_IN_DEMO} images, smaller ones folded into them:")
         print(branches)
@@ -136,7 +139,7 @@ def demo(
             table.add_row(str(node), str(branches.depth[node]), line)
         Console().print(table)
         print("The model has not seen which digit an image shows.")
-        print(f"\nThe mean images: {pictures}\nThe branches with their data: {plain}")
+        print(f"\nA figure of it: {picture}\nAll of it, to explore in a browser: {page.resolve()}")
 
 
 @app.command("prior")

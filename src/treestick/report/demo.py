@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treestick.estimators import BernoulliTree
-from treestick.report.images import image_tree
+from treestick.report.subject import Subject, describe
 from treestick.tree import Tree
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+DARKEST = 16
+"""Grey values of the images go from 0 to this."""
 
 
 class Digits(NamedTuple):
-    """A fitted model, and which digit each image shows: the model has not seen that."""
+    """A fitted model, its images, and which digit each shows: the model has not seen that."""
 
     model: BernoulliTree
+    images: npt.NDArray[np.float64]
     digits: npt.NDArray[np.int64]
 
 
@@ -36,24 +37,25 @@ def fit_digits(verbose: int = 1) -> Digits:
         random_state=0,
         verbose=verbose,
     )
-    return Digits(model.fit(images), digits)
+    return Digits(model.fit(images), images, digits)
 
 
-def fold(tree: Tree, least: int) -> Tree:
-    """Return the tree of the nodes with at least ``least`` data at or below them.
+def describe_digits(fitted: Digits) -> Subject:
+    """Return the subject of a report: images, their digits, and how dark each node is where."""
+    return describe(
+        fitted.model,
+        fitted.images,
+        title="Handwritten digits",
+        ids=[f"image {k}" for k in range(len(fitted.images))],
+        images=1.0 - fitted.images.reshape(-1, 8, 8) / DARKEST,
+        metadata={"digit": [str(digit) for digit in fitted.digits]},
+        picture=mean_images,
+    )
 
-    Data of the others are shown at the nearest node above that is left.
-    """
-    kept = np.flatnonzero((tree.n_here + tree.n_below >= least) | (tree.parent < 0))
-    row = np.full(tree.n_nodes, -1)
-    row[kept] = np.arange(kept.size)
-    for node in range(1, tree.n_nodes):
-        if row[node] < 0:
-            row[node] = row[tree.parent[node]]
-    parent = tree.parent[kept]
-    parent[1:] = row[parent[1:]]
-    parameters = {name: values[kept] for name, values in tree.node_params.items()}
-    return Tree(parent, row[tree.assignments], tree.mass[kept], parameters)
+
+def mean_images(tree: Tree) -> npt.NDArray[np.float64]:
+    """Return how light each pixel is on average at each node."""
+    return 1.0 - tree.node_params["probability"].reshape(-1, 8, 8)
 
 
 def describe_nodes(tree: Tree, digits: npt.NDArray[np.int64]) -> list[str]:
@@ -69,12 +71,3 @@ def describe_nodes(tree: Tree, digits: npt.NDArray[np.int64]) -> list[str]:
         often = [str(d) for d in order if counts[d] >= 0.15 * shown.size]
         lines.append(f"{shown.size}: {' '.join(often[:3])}")
     return lines
-
-
-def digits_figure(tree: Tree, digits: npt.NDArray[np.int64]) -> Figure:
-    """Draw a tree with the mean image of each node."""
-    images = tree.node_params["probability"].reshape(-1, 8, 8)
-    note = (
-        "How dark each pixel is on average at a node; below, its images and their commonest digits"
-    )
-    return image_tree(tree, images, describe_nodes(tree, digits), note)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
-import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +11,6 @@ import numpy.typing as npt
 from treestick.inputs import InvalidType, InvalidValue
 from treestick.report.layout import BLOCK_GAP, LEVEL_GAP, PITCH, RADIUS, SQUARE, Layout, lay_out
 from treestick.tree import Tree
-from treestick.tree.text import headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,20 +28,45 @@ NODE_COLOUR = "#0072b2"
 DATA_COLOUR = "#d55e00"
 EDGE_COLOUR = "#555555"
 
-MOST_NODES_INLINE = 400
 
+def plot(
+    tree: Tree,
+    ax: Axes | None = None,
+    *,
+    labels: bool | Sequence[object] = False,
+    min_data: int | None = None,
+    root: int = 0,
+    show: Sequence[str] | None = None,
+    page: str = "a4",
+    **known: Any,
+) -> Axes:
+    """Draw the tree.
 
-def plot(tree: Tree, ax: Axes | None = None, *, labels: bool | Sequence[object] = False) -> Axes:
-    """Draw the tree: a circle for each node, hollow if no data stop there, and squares for data.
+    By itself, a tree is drawn with a circle for each node, hollow if no data stop there, and
+    squares for data. With ``show``, or with anything known of the data, each node is a card that
+    shows what it holds, and what does not fit on the page is folded.
 
     Parameters
     ----------
     tree : Tree
         What to draw.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure of pyplot's, as large as the tree needs, if not given.
+        Where to draw circles and squares; a new figure of pyplot's, as large as the tree needs, if
+        not given. Cards have a figure of their own.
     labels : bool or sequence, default=False
         What to write into the circles: True for the numbers of the nodes, or a label for each.
+    min_data : int, optional
+        Fold nodes with fewer data at or below them into those above.
+    root : int, default=0
+        Draw the subtree of this node.
+    show : sequence of str, optional
+        What is on the cards: ``picture``, ``images``, ``words``, ``features``, or names of metadata
+        columns; a number may follow, as in ``images:10``.
+    page : str, default="a4"
+        The largest page for cards, a4 to a0.
+    known
+        What is known of the data: ``title``, ``rows``, ``features``, ``images``, ``metadata`` and
+        ``picture``, as in :func:`treestick.report.subject.describe_tree`.
 
     Returns
     -------
@@ -53,13 +75,44 @@ def plot(tree: Tree, ax: Axes | None = None, *, labels: bool | Sequence[object] 
     """
     if not isinstance(tree, Tree):
         raise InvalidType(f"tree must be a treestick.Tree, not {type(tree).__name__}")
-    layout = lay_out(tree)
+    if show is not None or known:
+        return _plot_cards(tree, ax, labels, min_data, root, show, page, known)
+    from treestick.report.folding import fold
+
+    part = fold(tree, min_data or 0, root)
+    if labels is True:
+        labels = part.nodes.tolist()
+    elif labels is not False and part.tree.n_nodes < tree.n_nodes == len(labels):
+        labels = [labels[node] for node in part.nodes]
+    layout = lay_out(part.tree)
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = _add_axes(plt.figure(), layout)
-    draw_layout(ax, tree, layout, labels)
+    draw_layout(ax, part.tree, layout, labels)
+    if part.n_folded:
+        ax.set_title(part.statement(), fontsize=7, color=EDGE_COLOUR, wrap=True)
     return ax
+
+
+def _plot_cards(
+    tree: Tree,
+    ax: Axes | None,
+    labels: bool | Sequence[object],
+    min_data: int | None,
+    root: int,
+    show: Sequence[str] | None,
+    page: str,
+    known: dict[str, Any],
+) -> Axes:
+    import matplotlib.pyplot as plt
+
+    from treestick.report.cards import draw_figure
+    from treestick.report.subject import describe_tree
+
+    if ax is not None or labels is not False:
+        raise InvalidValue("cards have a figure of their own, and no labels: leave out both")
+    return draw_figure(plt.figure(), describe_tree(tree, **known), show, min_data, root, page)
 
 
 def new_figure(tree: Tree, *, labels: bool | Sequence[object] = False) -> Figure:
@@ -184,23 +237,7 @@ def _squares(layout: Layout) -> npt.NDArray[np.float64]:
 
 
 def to_html(tree: Tree) -> str:
-    """Return the tree as HTML for a notebook: a drawing, or text where it would be too large."""
-    title = html.escape(headline(tree))
-    if tree.n_nodes > MOST_NODES_INLINE:
-        content = f"<pre>{html.escape(tree.to_text())}</pre>"
-    else:
-        content = _inline_svg(new_figure(tree), title)
-    return f"<figure><figcaption>{title}</figcaption>{content}</figure>"
+    """Return the explorer of the tree for a notebook, or text where it would be too large."""
+    from treestick.report.explorer.inline import to_html
 
-
-def _inline_svg(figure: Figure, title: str) -> str:
-    import matplotlib as mpl
-
-    drawn = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "treestick"}):
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    svg = drawn.getvalue()
-    style = "max-width:100%;height:auto"
-    return svg[svg.index("<svg") :].replace(
-        "<svg", f'<svg role="img" aria-label="{title}" style="{style}"', 1
-    )
+    return to_html(tree)

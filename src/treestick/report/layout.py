@@ -68,7 +68,7 @@ def lay_out(tree: Tree) -> Layout:
     y = level_top[tree.depth] + RADIUS
 
     half_width = np.maximum(RADIUS, block_width / 2)
-    x = _spread(tree, half_width + SIDE_GAP / 2)
+    x = spread(tree, half_width + SIDE_GAP / 2)
     return Layout(
         x=x,
         y=y,
@@ -91,7 +91,7 @@ def data_per_square(tree: Tree) -> int:
     return share
 
 
-def _spread(tree: Tree, half_width: Floats) -> Floats:
+def spread(tree: Tree, half_width: Floats) -> Floats:
     """Return x for every node: parents over the middle of their children, outlines touching."""
     half = half_width.tolist()
     offset = [0.0] * tree.n_nodes  # from the parent

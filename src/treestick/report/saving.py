@@ -1,10 +1,11 @@
-"""Write a figure to a file, whole or not at all."""
+"""Write a figure or a page to a file, whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 ENDINGS = (".svg", ".png", ".pdf")
 
 
-def check_output(path: Path) -> Path:
-    """Return ``path`` if a figure can be written there: call it before the work, not after."""
-    if path.suffix.lower() not in ENDINGS:
-        raise InvalidValue(f"output={str(path)!r} must end in .svg, .png or .pdf")
+def check_output(path: Path, endings: tuple[str, ...] = ENDINGS) -> Path:
+    """Return ``path`` if a file can be written there: call it before the work, not after."""
+    if path.suffix.lower() not in endings:
+        *others, last = endings
+        needed = f"{', '.join(others)} or {last}" if others else last
+        raise InvalidValue(f"output={str(path)!r} must end in {needed}")
     if path.is_dir():
         raise InvalidValue(f"output={str(path)!r} is a folder; name a file")
     if not path.parent.is_dir():
@@ -38,21 +41,53 @@ def save(figure: Figure, path: Path) -> None:
     import matplotlib as mpl
 
     check_output(path)
-    target = path.resolve()  # of a link, what it points to
     ending = path.suffix.lower()
     metadata: dict[str, str | None] = {}
     if ending == ".svg":
         metadata = {"Date": None}
     elif ending == ".pdf":
         metadata = {"CreationDate": None}
+
+    def write(aside: str) -> None:
+        with mpl.rc_context({"svg.hashsalt": "treestick"}):
+            figure.savefig(aside, format=ending[1:], dpi=150, metadata=metadata)
+
+    write_whole(path, write)
+
+
+def save_all(figures: Sequence[Figure], path: Path) -> list[Path]:
+    """Write figures to the pages of one PDF, or to files with numbers; return what was written."""
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    check_output(path)
+    if len(figures) == 1:
+        save(figures[0], path)
+        return [path]
+    if path.suffix.lower() == ".pdf":
+
+        def write(aside: str) -> None:
+            with PdfPages(aside, metadata={"CreationDate": None}) as pages:
+                for figure in figures:
+                    pages.savefig(figure)
+
+        write_whole(path, write)
+        return [path]
+    names = [path, *(path.with_stem(f"{path.stem}-{k}") for k in range(2, len(figures) + 1))]
+    for figure, name in zip(figures, names, strict=True):
+        save(figure, name)
+    return names
+
+
+def write_whole(path: Path, write: Callable[[str], object]) -> None:
+    """Let ``write`` make a file aside, and move it into place: old or new, never a part."""
+    target = path.resolve()  # of a link, what it points to
     try:
         handle, aside = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.stem}-", suffix=ending
+            dir=target.parent, prefix=f".{target.stem}-", suffix=path.suffix.lower()
         )
         os.close(handle)
         try:
-            with mpl.rc_context({"svg.hashsalt": "treestick"}):
-                figure.savefig(aside, format=ending[1:], dpi=150, metadata=metadata)
+            write(aside)
             os.chmod(aside, _usual_mode())
             os.replace(aside, target)
         except BaseException:
