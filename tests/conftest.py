@@ -17,7 +17,7 @@ def _interrupts_work() -> Iterator[None]:
 FIRST = ("test_estimators", "test_hdp_tree", "test_hdp", "test_moves", "test_multinomial_tree")
 """These compile different models, each on a worker of its own; what all others need comes then from
 the cache. Two workers that compile one model at once take twice the time for nothing."""
-LAST = ("test_package", "test_cli", "test_progress")
+LAST = ("test_runs", "test_package", "test_cli", "test_progress")
 """These fit every model that there is."""
 
 
