@@ -20,6 +20,7 @@ from rich.table import Table
 from treestick._version import __version__
 from treestick.cli import runs, signals
 from treestick.cli.options import Number, WholeNumber, say, telling_of_compilation
+from treestick.cli.report import report
 from treestick.inputs import InputError, InvalidValue
 
 LEAST_IN_DEMO = 40
@@ -262,5 +263,5 @@ def evaluate(
             print(to_line(scores_of_one), flush=True)
 
 
-for command in runs.COMMANDS:
+for command in (*runs.COMMANDS, report):
     app.command()(command)

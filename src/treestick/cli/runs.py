@@ -40,7 +40,7 @@ def fit(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder to make.")],
     model: Annotated[
-        str, typer.Option(help="auto, gaussian, bernoulli, multinomial, hdp or lda.")
+        str, typer.Option(help="auto, gaussian, bernoulli, multinomial, hdp, topics or lda.")
     ] = "auto",
     draws: Annotated[int | None, WholeNumber(help="Draws to keep, per chain.")] = None,
     burn_in: Annotated[int | None, WholeNumber(help="Sweeps before the first draw.")] = None,
@@ -131,7 +131,7 @@ def _run(
     if estimator._died:
         say(f"`treestick resume {output}` completes what is missing")
         raise typer.Exit(FAILED)
-    print(f"Next: treestick diagnose {output}")
+    print(f"Next: treestick diagnose {output}, treestick report {output}")
     if strict and not commands.diagnose(estimator)[2].is_good:
         say("the chains have not converged")
         raise typer.Exit(NOT_CONVERGED)
