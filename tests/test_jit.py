@@ -189,7 +189,7 @@ class Codegen:
 def test_sources_that_changed_under_a_process_are_not_cached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cache = _jit.SignatureCache(random.uniform.py_func)  # type: ignore[attr-defined]
+    cache = random.uniform._cache  # type: ignore[attr-defined]
 
     def touch(module: str) -> None:
         source = _sources.SOURCES[module]

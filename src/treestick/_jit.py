@@ -1,7 +1,8 @@
 """The compile policy: one decorator, and a disk cache that is never stale.
 
 Rule 1. Every compiled function of the package is decorated with :func:`compiled`, nothing else.
-Rule 2. Nothing is compiled at import: a function compiles when it is first called.
+Rule 2. Nothing is compiled at import: a function compiles when it is first called. What Python
+calls and what compiled code calls are compiled apart (:mod:`treestick._linked`).
 Rule 3. Cached code carries a digest of all sources that it can depend on, and the versions of Numba
 and Python. These sources are the function's module, those of the named tuples that it is called
 with, those of the functions that stand for such named tuples (:func:`standing_for`), and whatever
@@ -48,8 +49,11 @@ from numba.core import event, types
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
-from numba.extending import overload
+from numba.core.types.misc import VarArg
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import lower_builtin
 
+from treestick._linked import Entry
 from treestick._sources import PACKAGE, SOURCES, closure, digest, have_changed
 
 DAYS_UNUSED = 30
@@ -71,11 +75,15 @@ def compiled(function: F) -> F:
     close over is not; and those called with a named tuple whose class, or a function that stands
     for it (see :mod:`treestick.contract`), is from outside; or with a function.
     """
-    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=False)(function)
+    if numba.config.DISABLE_JIT:
+        return function
+    options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": False}
+    entry = Entry(function, options)
     is_ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE)
-    if is_ours and function.__closure__ is None and not numba.config.DISABLE_JIT:
-        dispatcher._cache = SignatureCache(function)
-    return dispatcher  # type: ignore[no-any-return]
+    if is_ours and function.__closure__ is None:
+        for dispatcher in (entry, entry.linked):
+            dispatcher._cache = SignatureCache(function, dispatcher.rebuild)
+    return entry
 
 
 def standing_for(
@@ -101,19 +109,37 @@ def standing_for(
         call.__name__ = call.__qualname__ = name
         call.__doc__ = stub.__doc__
         if not numba.config.DISABLE_JIT:
-
-            @overload(call, strict=False)  # type: ignore[untyped-decorator]
-            def choose(*arguments: Any) -> Any:
-                for argument in arguments:
-                    found = registry.get(getattr(argument, "instance_class", None))  # type: ignore[arg-type]
-                    if found is not None:
-                        chosen = getattr(found, name)
-                        return lambda *arguments: chosen(*arguments)
-                return None
+            _choose_by_type(call, registry)
 
         return call
 
     return decorate
+
+
+def _choose_by_type(call: Callable[..., Any], registry: Mapping[type, Any]) -> None:
+    """Let Numba put the function of a registered named tuple in the place of ``call``."""
+    chosen: dict[Any, Any] = {}
+
+    class Choice(AbstractTemplate):  # type: ignore[misc]
+        key = call
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            for argument in args:
+                found = registry.get(getattr(argument, "instance_class", None))  # type: ignore[arg-type]
+                if found is not None:
+                    function = self.context.resolve_value_type(getattr(found, call.__name__))
+                    signature = function.get_call_type(self.context, args, kws)
+                    chosen[signature.args] = function
+                    return signature
+            return None
+
+    infer_global(call, types.Function(Choice))
+
+    @lower_builtin(call, VarArg(types.Any))  # type: ignore[untyped-decorator]
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = context.get_function(chosen[signature.args], signature)
+        context.add_linking_libs(function.libs)
+        return function(builder, arguments)
 
 
 @contextlib.contextmanager
@@ -277,7 +303,8 @@ def _name(thing: Any) -> str:
 class SignatureCache(_Cache):  # type: ignore[misc]
     """Numba's cache interface over one file per compiled signature (rule 4)."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], rebuild: Callable[..., CompileResult]) -> None:
+        self._rebuild = rebuild
         self._module = function.__module__
         self._name = _name(function)
         self._line = function.__code__.co_firstlineno
@@ -317,7 +344,8 @@ class SignatureCache(_Cache):  # type: ignore[misc]
         if folder is None:
             return None
         modules, standing = found
-        key = (codegen.magic_tuple(), signature, self._bytecode, digest(modules), standing)
+        kind = _name(self._rebuild)
+        key = (codegen.magic_tuple(), signature, self._bytecode, digest(modules), standing, kind)
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
         return folder / f"{self._name}-{self._line}-{name}.nbc"
 
@@ -343,7 +371,7 @@ class SignatureCache(_Cache):  # type: ignore[misc]
         if saved_for != sig:  # two types that print alike
             return None
         _mark_as_used(path)
-        return CompileResult._rebuild(target_context, *result)
+        return self._rebuild(target_context, result)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the compiled function ``data`` for ``sig``."""
