@@ -409,6 +409,20 @@ def test_states_survive_bit_for_bit(numbers: list[int], level: float) -> None:
     assert type(back.level) is float
 
 
+@given(st.lists(st.floats() | st.sampled_from([0.0, -0.0, 3.0, -7.0, 2.0**53]), max_size=6))
+def test_floats_of_states_survive_bit_for_bit(values: list[float]) -> None:
+    array = np.array(values, dtype=np.float64)
+    back = restore_value(store_value(array), [])
+    assert back.dtype == np.float64
+    assert back.tobytes() == array.tobytes() or np.isnan(array).any()
+    np.testing.assert_array_equal(back, array)
+
+
+def test_counts_in_states_take_little_room() -> None:
+    stored = store_value(Pair(np.arange(5), 0.0)._replace(numbers=np.full(100, 300.0)))
+    assert len(stored.arrays["value.numbers"].content) == 200
+
+
 def test_bytes_that_change_at_random(tmp_path: Path) -> None:
     """Whatever byte of a file is wrong: draws as they were, or one line."""
     make_run(tmp_path, n_chains=1)

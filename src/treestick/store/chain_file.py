@@ -44,6 +44,9 @@ from treestick.store.values import Stored, restore_value, store_value
 STATE, CONSTANTS = "state", "constants"
 BUSY_SECONDS = 30.0
 """How long to wait for others where readers and the writer exclude each other (no WAL)."""
+PAGES_IN_LOG = 8000
+"""Of 4 KB, until the log is moved into the file, which waits for the disk. The state, which every
+draw overwrites, is then moved once."""
 UNREADABLE = (sqlite3.DatabaseError, ValueError, TypeError, OverflowError)
 """What reading raises for a file that is not as it was written; values may have any type."""
 NETWORKED = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "ceph")
@@ -161,6 +164,7 @@ class ChainFile:
             self.path, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=16
         )
         self._writer.execute(f"PRAGMA synchronous = {self._synchronous}")
+        self._writer.execute(f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}")
 
     def close(self) -> None:
         """End writing, so that no file stays open. Reading needs no more; an append opens anew."""
