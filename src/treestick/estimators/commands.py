@@ -232,7 +232,7 @@ def status(path: Path) -> Status:
             )
         )
     shortest = min(len(trace) for trace in traces)
-    shared = {
+    shared: dict[str, Any] = {
         name: np.stack([trace.values[name][:shortest] for trace in traces])
         for name in ("n_nodes", "log_likelihood")
         if shortest and name in traces[0].values
