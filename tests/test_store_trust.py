@@ -21,7 +21,15 @@ from hypothesis import strategies as st
 import treestick
 from handmade import Pair, draw, make_run
 from treestick.inputs import InputError, InvalidValue
-from treestick.store import STATE, CannotWrite, DamagedRun, RunFolder, RunInUse, arrays, chain_file
+from treestick.store import (
+    STATE,
+    CannotWrite,
+    DamagedRun,
+    RunFolder,
+    RunInUse,
+    arrays,
+    sqlite_files,
+)
 from treestick.store.arrays import Packed, Unreadable, unpack
 from treestick.store.values import Stored, restore_value, store_value
 
@@ -196,7 +204,7 @@ def test_two_writers_of_one_chain(tmp_path: Path) -> None:
 def test_a_network_drive_has_another_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain_file, "_is_networked", lambda path: True)
+    monkeypatch.setattr(sqlite_files, "is_networked", lambda path: True)
     run = RunFolder(tmp_path)
     run.claim()
     with pytest.warns(RuntimeWarning, match="without write-ahead logs"):
@@ -254,6 +262,22 @@ def test_a_truncated_file_says_what_is_readable(tmp_path: Path) -> None:
     assert RunFolder(tmp_path).chain(0).n_draws() == 150  # which the damage is not of
     path.unlink()
     assert len(treestick.load_run(tmp_path).draws_) == 150
+
+
+def test_a_file_in_use_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_files, "is_networked", lambda path: True)
+    monkeypatch.setattr(sqlite_files, "BUSY_SECONDS", 0.0)
+    with pytest.warns(RuntimeWarning, match="without write-ahead logs"):
+        make_run(tmp_path, n_chains=1)
+    with closing(sqlite3.connect(tmp_path / "chain-0.sqlite")) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InvalidValue, match="cannot be read: database is locked") as caught:
+            treestick.load_run(tmp_path)
+    assert not isinstance(caught.value, DamagedRun)
+    (tmp_path / "chain-0.sqlite").unlink()
+    (tmp_path / "chain-0.sqlite").mkdir()
+    with pytest.raises(InvalidValue, match="chain-0"):
+        treestick.load_run(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[" * 100_000, b"\xff", b'{"format": 1}'])
@@ -407,6 +431,20 @@ def test_states_survive_bit_for_bit(numbers: list[int], level: float) -> None:
     np.testing.assert_equal(back, Pair(value, level))  # type: ignore[arg-type]
     assert back.numbers.numbers.dtype == np.int64
     assert type(back.level) is float
+
+
+@given(st.lists(st.floats() | st.sampled_from([0.0, -0.0, 3.0, -7.0, 2.0**53]), max_size=6))
+def test_floats_of_states_survive_bit_for_bit(values: list[float]) -> None:
+    array = np.array(values, dtype=np.float64)
+    back = restore_value(store_value(array), [])
+    assert back.dtype == np.float64
+    assert back.tobytes() == array.tobytes() or np.isnan(array).any()
+    np.testing.assert_array_equal(back, array)
+
+
+def test_counts_in_states_take_little_room() -> None:
+    stored = store_value(Pair(np.arange(5), 0.0)._replace(numbers=np.full(100, 300.0)))
+    assert len(stored.arrays["value.numbers"].content) == 200
 
 
 def test_bytes_that_change_at_random(tmp_path: Path) -> None:

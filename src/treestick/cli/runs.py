@@ -164,7 +164,13 @@ def _status_table(found: "Status") -> Table:
         now = f"running, process {found.owner}"
     else:
         now = "complete" if found.is_complete else "stopped; `treestick resume` goes on"
-    table = Table(title=f"{found.estimator}: {now}", title_justify="left")
+    agree = ", ".join(f"{name} {rhat:.3f}" for name, rhat in found.rhat.items())
+    table = Table(
+        title=f"{found.estimator}: {now}",
+        title_justify="left",
+        caption=f"R-hat so far: {agree}" if agree else None,
+        caption_justify="left",
+    )
     for column in ("chain", "draws", "sweeps", "log likelihood"):
         table.add_column(column, justify="right")
     for chain in found.chains:

@@ -202,6 +202,8 @@ class Status(NamedTuple):
     owner: int | None
     """The process that writes it, if one does."""
     chains: list[ChainStatus]
+    rhat: dict[str, float]
+    """Of some scalars so far; nothing while there are too few draws to tell."""
 
     @property
     def is_complete(self) -> bool:
@@ -215,9 +217,10 @@ def status(path: Path) -> Status:
     model = unfitted(path, configuration)
     lengths = model._lengths()
     chains = []
-    for number in range(lengths.n_chains):
+    traces = [run.chain(number).trace() for number in range(lengths.n_chains)]
+    for number, trace in enumerate(traces):
         n_draws, sweep = run.chain(number).progress()
-        last = run.chain(number).trace().values.get("log_likelihood", np.empty(0))
+        last = trace.values.get("log_likelihood", np.empty(0))
         chains.append(
             ChainStatus(
                 number,
@@ -228,7 +231,14 @@ def status(path: Path) -> Status:
                 float(last[-1]) if last.size else float("nan"),
             )
         )
-    return Status(type(model).__name__, run.owner(), chains)
+    shortest = min(len(trace) for trace in traces)
+    shared: dict[str, Any] = {
+        name: np.stack([trace.values[name][:shortest] for trace in traces])
+        for name in ("n_nodes", "log_likelihood")
+        if shortest and name in traces[0].values
+    }
+    rhat = {row.name: row.rhat for row in describe(shared) if not np.isnan(row.rhat)}
+    return Status(type(model).__name__, run.owner(), chains, rhat)
 
 
 def predict(path: Path, source: Source) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from treestick.inputs import InvalidValue
 
 LEAST_LIMIT, MOST_RATIO = 2**26, 200
 """A packed file may hold 64 MB, or 200 times its own size if that is more."""
+CHUNK = 2**20
 PACKING_ERRORS = (
     zipfile.BadZipFile,
     NotImplementedError,
@@ -39,12 +40,15 @@ def read_bytes(path: str | Path) -> bytes:
     limit = _limit(len(content))
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
-            unpacked = packed.read(limit + 1)
+            unpacked = bytearray()
+            # To the end, where the checksum is.
+            while len(unpacked) <= limit and (part := packed.read(CHUNK)):
+                unpacked += part
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidValue(f"{path}: cannot be unpacked: {error}") from error
     if len(unpacked) > limit:
         raise InvalidValue(_too_large(path, limit))
-    return unpacked
+    return bytes(unpacked)
 
 
 def read_archive(path: str | Path) -> list[tuple[str, bytes]]:

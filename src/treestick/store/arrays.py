@@ -55,6 +55,17 @@ def whole_or_single(values: Array) -> Array:
     return single(values) if whole is None or (whole != values).any() else smallest(whole)
 
 
+def lossless(values: Array) -> Array:
+    """Return whole numbers in the smallest type, whatever their own; anything else as it is."""
+    if values.dtype.kind == "i":
+        return smallest(values)
+    if values.dtype.kind != "f" or not np.abs(values).max(initial=0.0) < 2.0**53:
+        return values
+    whole = values.astype(np.int64)
+    is_same = (whole == values) & (np.signbit(values) == (whole < 0))  # -0.0 is not 0
+    return smallest(whole) if is_same.all() else values
+
+
 def pack(array: Array) -> Packed:
     """Return the bytes of an array, its dtype as it is."""
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)

@@ -22,10 +22,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 import threading
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -34,37 +32,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treestick.inputs import InvalidValue
 from treestick.store.arrays import Packed, Unreadable, pack, single, smallest, unpack
 from treestick.store.arrays import whole_or_single as compact
 from treestick.store.errors import CannotWrite, DamagedRun
 from treestick.store.lock import Lock
 from treestick.store.records import DrawRecord, Trace, declaration_of, find_fault
+from treestick.store.sqlite_files import (
+    BUSY_SECONDS,
+    connect_to_read,
+    is_out_of_reach,
+    make_file,
+    writing,
+)
 from treestick.store.values import Stored, restore_value, store_value
 
 STATE, CONSTANTS = "state", "constants"
-BUSY_SECONDS = 30.0
-"""How long to wait for others where readers and the writer exclude each other (no WAL)."""
+PAGES_IN_LOG = 8000
+"""Of 4 KB, until the log is moved into the file, which waits for the disk. The state, which every
+draw overwrites, is then moved once."""
 UNREADABLE = (sqlite3.DatabaseError, ValueError, TypeError, OverflowError)
 """What reading raises for a file that is not as it was written; values may have any type."""
-NETWORKED = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "ceph")
-TABLES = """
-CREATE TABLE declared (
-    position INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, axes TEXT NOT NULL,
-    meaning TEXT NOT NULL
-);
-CREATE TABLE draws (
-    draw INTEGER PRIMARY KEY, sweep INTEGER NOT NULL, seconds REAL NOT NULL, scalars BLOB NOT NULL
-);
-CREATE TABLE arrays (
-    draw INTEGER NOT NULL REFERENCES draws, name TEXT NOT NULL, dtype TEXT NOT NULL,
-    shape TEXT NOT NULL, content BLOB NOT NULL, UNIQUE (draw, name)
-);
-CREATE TABLE saved (scope TEXT PRIMARY KEY, sweep INTEGER NOT NULL, structure TEXT NOT NULL);
-CREATE TABLE saved_arrays (
-    scope TEXT NOT NULL, name TEXT NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL,
-    content BLOB NOT NULL, UNIQUE (scope, name)
-);
-"""
 
 
 class ChainFile:
@@ -145,7 +133,7 @@ class ChainFile:
         if os.getpid() != self._process:
             # SQLite's connections and locks do not survive a fork.
             raise CannotWrite(f"{self.path}: only the process that opened a run writes to it")
-        with self._mutex, _writing(self.path, n_bytes):
+        with self._mutex, writing(self.path, n_bytes):
             if self._writer is None:
                 self._open()
             assert self._writer is not None
@@ -156,11 +144,12 @@ class ChainFile:
         if self._is_locked and self._lock is None:
             self._lock = Lock(self.path.with_suffix(".lock"))
         if not self.path.exists():
-            _make(self.path, self._synchronous)
+            make_file(self.path, self._synchronous)
         self._writer = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=16
         )
         self._writer.execute(f"PRAGMA synchronous = {self._synchronous}")
+        self._writer.execute(f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}")
 
     def close(self) -> None:
         """End writing, so that no file stays open. Reading needs no more; an append opens anew."""
@@ -277,9 +266,11 @@ class ChainFile:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         try:
-            with closing(_connect_to_read(self.path)) as connection:
+            with closing(connect_to_read(self.path)) as connection:
                 yield connection
         except UNREADABLE as error:
+            if is_out_of_reach(error):
+                raise InvalidValue(f"{self.path}: cannot be read: {error}") from error
             raise DamagedRun(
                 f"{self.path} is damaged: {error}; {self._readable()}. Move the file away and "
                 "resume: the same draws are made again"
@@ -288,56 +279,15 @@ class ChainFile:
     def _readable(self) -> str:
         """Say which draws can still be read."""
         found: list[int] = []
-        with closing(_connect_to_read(self.path)) as connection:
+        with (
+            contextlib.suppress(*UNREADABLE),
+            closing(connect_to_read(self.path)) as connection,
+        ):
             for draw in _salvaged_numbers(connection):
                 with contextlib.suppress(*UNREADABLE):
                     self._read(connection, draw)
                     found.append(draw)
         return f"readable draws: {_ranges(found)}"
-
-
-def _make(path: Path, synchronous: str) -> None:
-    """Make a file without draws: aside, so that no reader meets one without tables."""
-    aside = path.with_suffix(".new")
-    aside.unlink(missing_ok=True)  # of a process that was stopped here
-    with closing(sqlite3.connect(aside)) as connection:
-        connection.executescript(
-            f"PRAGMA synchronous = {synchronous}; BEGIN; {TABLES} COMMIT; PRAGMA user_version = 1"
-        )
-        has_log = not _is_networked(path)
-        if has_log:
-            has_log = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
-        if not has_log:
-            connection.execute("PRAGMA journal_mode = TRUNCATE")
-            warnings.warn(
-                f"{path.parent} is on a file system without write-ahead logs (WAL), such as a "
-                "network drive: draws are as safe, but who reads has to wait for who writes. A "
-                "local folder is faster",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-    os.replace(aside, path)
-
-
-def _is_networked(path: Path) -> bool:
-    """Return whether a file lies on a network drive, where Linux tells."""
-    mounts = Path("/proc/self/mounts")
-    if not mounts.exists():
-        return False
-    best, kind = "", ""
-    for line in mounts.read_text(errors="replace").splitlines():
-        _, place, form, *_ = line.split(" ")
-        place = place.replace("\\040", " ")
-        is_above = place == "/" or f"{path}/".startswith(f"{place}/")
-        if is_above and len(place) >= len(best):
-            best, kind = place, form
-    return kind in NETWORKED
-
-
-def _connect_to_read(path: Path) -> sqlite3.Connection:
-    # In a folder that cannot be written, SQLite cannot make the index of a log, and needs none.
-    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "mode=ro&immutable=1"
-    return sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS)
 
 
 def _n_draws(connection: sqlite3.Connection) -> int:
@@ -399,19 +349,3 @@ def _ranges(numbers: list[int]) -> str:
             parts.append(str(first) if first == number else f"{first}-{number}")
             start = k + 1
     return ", ".join(parts) or "none"
-
-
-@contextlib.contextmanager
-def _writing(path: Path, n_bytes: int) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, sqlite3.DatabaseError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or error
-        try:
-            free = f"{shutil.disk_usage(path.parent).free} are free"
-        except OSError:
-            free = "the folder is gone"
-        raise CannotWrite(
-            f"{path}: cannot be written: {reason}; {n_bytes} bytes are needed, {free}. What was "
-            "written before is safe: make room, and resume"
-        ) from error

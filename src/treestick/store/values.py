@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treestick.store.arrays import Array, Packed, Unreadable, pack, smallest, unpack
+from treestick.store.arrays import Array, Packed, Unreadable, lossless, pack, unpack
 
 
 class Stored(NamedTuple):
@@ -34,8 +34,7 @@ def _written(value: Any, path: str, arrays: dict[str, Packed]) -> Any:
     if isinstance(value, float):
         return {"float": float(value).hex()}
     if isinstance(value, np.ndarray):
-        compact = smallest(value) if value.dtype.kind == "i" else value
-        arrays[path] = pack(compact)
+        arrays[path] = pack(lossless(value))
         return {"array": path, "dtype": value.dtype.newbyteorder("<").str}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         fields = {
