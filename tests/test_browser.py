@@ -31,8 +31,8 @@ FRAMES = """async () => {
     }
     return times.sort((a, b) => a - b)[45];
 }"""
-"""Zooms in and out, and returns how many milliseconds of work three of four frames are at most. From
-frame to frame it takes longer where the machine does other things too, such as other tests."""
+"""Zooms in and out, and returns how many milliseconds of work three of four frames are at most.
+From frame to frame it takes longer where the machine does other things too, such as other tests."""
 
 Open = Callable[..., Page]
 
