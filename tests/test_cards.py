@@ -229,8 +229,9 @@ def test_mixtures_of_topics_are_told_in_words() -> None:
     model.components_ = topics  # type: ignore[attr-defined]
     swapped = SimpleNamespace(topics=topics[::-1])
     model.topic_draws_ = [swapped] * 4  # type: ignore[attr-defined]
-    subject = describe(model)
+    subject = describe(model, consensus=trees[2], support=[1.0, 0.5])
     assert subject.tree.node_params["probability"][1] == pytest.approx([0.73, 0.1, 0.17])
+    assert [shown.name for shown in subject.trees[:2]] == ["best draw", "consensus"]
     (found,) = {shown.contrasts.feature[1, 0] for shown in subject.trees[1:] if shown.contrasts}
     assert subject.feature_name(found) == "whale"
     assert "cat" in texts(card_figure(subject, ["features:1"]))

@@ -120,10 +120,12 @@ def describe(
     shares = None if support is None else np.asarray(support, dtype=np.float64)
     best = in_words(model.tree_, getattr(model, "components_", None))
     trees = [Shown("best draw", best, shares if consensus is None else None)]
-    if consensus is not None:
-        trees.append(Shown("consensus", consensus, shares))
     chosen = np.unique(np.linspace(0, len(draws) - 1, min(most_draws, len(draws))).astype(int))
-    trees += [_draw(model, int(k)) for k in chosen]
+    some = [_draw(model, int(k)) for k in chosen]
+    if consensus is not None:
+        told = next((shown.contrasts for shown in some if shown.tree == consensus), None)
+        trees.append(Shown("consensus", consensus, shares, told))
+    trees += some
     note = (
         f"All {len(draws):,} draws of the posterior are in this page."
         if chosen.size == len(draws)

@@ -19,6 +19,7 @@ function requestDraw() {
 function fitCanvas() {
   const canvas = byId("canvas");
   const ratio = window.devicePixelRatio || 1;
+  view.width = canvas.clientWidth;
   canvas.width = Math.round(canvas.clientWidth * ratio);
   canvas.height = Math.round(canvas.clientHeight * ratio);
 }

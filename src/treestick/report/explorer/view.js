@@ -3,7 +3,7 @@
 // k times as large. Columns do not come closer than the window needs, so that a tree of thousands
 // of leaves is not a line.
 
-const view = { x: 0, y: 0, k: 1 };
+const view = { x: 0, y: 0, k: 1, width: 1 }; // width: of the window, which takes time to ask for
 const SMALLEST_ZOOM = 0.002;
 const LARGEST_ZOOM = 4;
 const CLOSEST_COLUMNS = 0.35;
@@ -26,7 +26,7 @@ function stageSize() {
 }
 
 function wide(k = view.k) {
-  const whole = (byId("canvas").clientWidth - 2 * MARGIN) / app.layout.width;
+  const whole = (view.width - 2 * MARGIN) / app.layout.width;
   return Math.max(k, Math.min(CLOSEST_COLUMNS, whole));
 }
 
