@@ -59,7 +59,7 @@ ROOM = 64
 """Rows and slots for unseen nodes, to begin with."""
 FULL, UNRESOLVED = -2, -3
 """Instead of a row: the table has no room; the bits of u do not decide."""
-MOST_BYTES = 2**26
+MOST_BYTES = 2**25
 """What one thread keeps of the unseen tree; more is forgotten, and looked up again if needed."""
 
 
