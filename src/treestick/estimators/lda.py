@@ -33,7 +33,7 @@ from treestick.inputs import (
 from treestick.io import Corpus, known_counts, read_counts
 from treestick.moves.tasks import Run
 from treestick.random import make_key
-from treestick.store import DrawRecord, RunFolder, Trace
+from treestick.store import DamagedRun, DrawRecord, RunFolder, Trace
 from treestick.tokens.collapsed import TopicCounts
 from treestick.tokens.documents import Floats, make_documents
 from treestick.tokens.gibbs import (
@@ -205,7 +205,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SampledEstimator): 
     def _take(self, run: RunFolder, traces: list[Trace], constants: Vocabulary) -> None:
         self._traces = traces
         self.n_iter_ = max(int(trace.sweep[-1]) for trace in traces)
-        self.draws_ = TopicDraws(run)
+        self.draws_ = TopicDraws(run, constants.n_words)
         every = {
             name: np.concatenate([t.values[name] for t in traces]) for name in traces[0].values
         }
@@ -213,6 +213,10 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SampledEstimator): 
         self.components_ = best.topics
         self.doc_topic_prior_ = best.doc_topic_prior
         self.topic_word_prior_ = float(np.mean(every["topic_word_prior"]))
+
+    def _check_constants(self, constants: Any) -> None:
+        if not isinstance(constants, Vocabulary) or constants.n_words != self.n_features_in_:
+            raise DamagedRun(f"the run's vocabulary has not {self.n_features_in_} words")
 
     def _warn_of_disagreement(self) -> None:
         found = disagreements({"log_likelihood": self._trace("log_likelihood")})
@@ -370,8 +374,8 @@ class TopicDraws(Sequence[DirichletDraw]):
     ``chain[k]`` is the chain that draw k comes from.
     """
 
-    def __init__(self, store: RunFolder) -> None:
-        self._store = store
+    def __init__(self, store: RunFolder, n_words: int) -> None:
+        self._store, self._n_words = store, n_words
         self.chain, self._draw = number_draws(store)
 
     def __len__(self) -> int:
@@ -388,9 +392,12 @@ class TopicDraws(Sequence[DirichletDraw]):
             raise IndexError(f"there is no draw {position}: there are {len(self)} draws")
         k = position % len(self)
         record = self._store.chain(int(self.chain[k])).read(int(self._draw[k]))
+        prior = record.vectors.get("doc_topic_prior", np.empty(0))
+        if record.theta.shape != (prior.size, self._n_words):  # compiled code does not check
+            raise DamagedRun(f"draw {k}: topics have shape {record.theta.shape}")
         return DirichletDraw(
             record.theta / record.theta.sum(axis=1, keepdims=True),  # stored as float32
-            record.vectors["doc_topic_prior"],
+            prior,
             record.scalars["topic_word_prior"],
             record.scalars["log_likelihood"],
         )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treestick import contract
+from treestick import contract, families
 from treestick.diffusions.hdp import Atoms
 from treestick.moves.state import State, Sticks
 from treestick.store import DamagedRun
@@ -49,14 +49,14 @@ def check_constants(constants: Any, n_features: int) -> None:
         raise DamagedRun(f"the model has {n_outcomes} outcomes, with {n_features} features")
 
 
-def check_state(state: Any, model: Any, n_data: int) -> None:
-    """Raise if a state that was read is not one of ``model`` with so many data."""
-    fault = _fault(state, model, n_data)
+def check_state(state: Any, model: Any, data: Any, n_data: int) -> None:
+    """Raise if a state that was read is not one of ``model`` with these data."""
+    fault = _fault(state, model, data, n_data)
     if fault is not None:
         raise DamagedRun(f"the state of a chain cannot be gone on from: {fault}")
 
 
-def _fault(state: Any, model: Any, n_data: int) -> str | None:
+def _fault(state: Any, model: Any, data: Any, n_data: int) -> str | None:
     if not isinstance(state, State) or type(state.model) is not type(model):
         return "it is of another model"
     shapes, wanted = ({p: a.shape for p, a in arrays_of(m).items()} for m in (state.model, model))
@@ -79,14 +79,16 @@ def _fault(state: Any, model: Any, n_data: int) -> str | None:
         return "the data are not counted right"
     if (state.latent is not None) != contract.registered(type(model)).has_atoms:
         return "it has atoms where there are none, or none where there are"
-    return None if state.latent is None else _fault_of_atoms(state, n_data)
+    return None if state.latent is None else _fault_of_atoms(state, data.base, n_data)
 
 
-def _fault_of_atoms(state: State, n_data: int) -> str | None:
+def _fault_of_atoms(state: State, base: Any, n_data: int) -> str | None:
     latent = state.latent
     if not isinstance(latent, Atoms) or latent.atoms.ndim != 2:
         return "the atoms are none"
-    n_atoms = latent.atoms.shape[0]
+    n_atoms, width = latent.atoms.shape
+    if width != families.sizes(base)[0]:
+        return "the atoms have another size"
     if state.model.n_atoms != n_atoms or latent.log_density.shape != (n_data,):
         return "the atoms are not as many as the model has"
     if latent.atom.shape != (n_data,) or not 0 <= latent.atom.min() <= latent.atom.max() < n_atoms:
