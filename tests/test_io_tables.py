@@ -115,6 +115,13 @@ def test_one_line(tmp_path: Path, what: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_names_with_line_breaks_stay_on_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", b'"a\n,b"\nx\n')
+    for read in (lambda: read_corpus(path), lambda: read_table(path, Choice(id="c"))):
+        with pytest.raises(InvalidValue, match=r"there is no column .*; there are a ,b$"):
+            read()
+
+
 def forged_npy(shape: tuple[int, ...], dtype: str = "<f8") -> bytes:
     head = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
     padded = head.ljust(117) + "\n"
