@@ -1,6 +1,7 @@
 """Commands on runs: what they print and write, exit codes; runs are written by hand."""
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import xarray
 
 from handmade import make_run
 from treestick import cli, load_run
+from treestick.cli import signals
 from treestick.estimators import choice, commands
 from treestick.inputs import InvalidValue
 from treestick.io import read_texts
@@ -260,3 +262,19 @@ def test_options_go_to_the_estimator(
     assert type(model).__name__ == "GaussianTree"
     assert model.get_params() == model.get_params() | wanted
     assert rest[:2] == (commands.Goal(1.1, 50.0), 20)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_before_the_first_draw(
+    treestick: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    def fit(*_: Any) -> bool:
+        signal.raise_signal(number)
+        return False
+
+    monkeypatch.setattr(commands, "fit", fit)
+    monkeypatch.setattr(signals, "_code", signals.INTERRUPTED)
+    (tmp_path / "data.csv").write_text("a,b\n0,1\n1,1\n")
+    found, out, err = treestick("fit", tmp_path / "data.csv", "-o", tmp_path / "run")
+    assert (found, out) == (code, "")
+    assert "stopped before the first draw; `treestick resume" in err.splitlines()[-1]

@@ -1,14 +1,21 @@
 """One tree for all draws, pairs of data, and the verdict on chains."""
 
+import io
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from handmade import make_run
 from treestick import Tree
 from treestick.analysis.consensus import consensus, distance, pair_relations
 from treestick.analysis.diagnosis import describe, judge, meets, pair_agreement
+from treestick.engine.progress import Progress
+from treestick.estimators import agreement
 from treestick.inputs import InvalidValue
+from treestick.store import RunFolder
 
 
 def random_tree(seed: int, n_data: int = 12, n_nodes: int = 5) -> Tree:
@@ -116,3 +123,18 @@ def test_pair_agreement() -> None:
     assert pair_agreement([(0, one), (1, 1 - one)]) == 0.0
     assert pair_agreement([(0, one), (1, other)]) > 0.3
     assert np.isnan(pair_agreement([(0, one), (0, other)]))
+
+
+def test_agreement_is_told_while_chains_run(tmp_path: Path) -> None:
+    make_run(tmp_path, n_draws=8)
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, width=100)
+    with Progress(2, 8, console=console) as progress:
+        report = agreement.telling_of_agreement(RunFolder(tmp_path), 2, progress)
+        report(0, 1, -1.0, 2)
+        assert "R-hat" not in shown.getvalue()  # not yet: so soon, there is nothing new to tell
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(agreement, "SECONDS_BETWEEN", 0.0)
+            patch.setattr(agreement, "FOLLOWED", ("complete_data", "n_nodes"))
+            report(0, 2, -1.0, 2)
+        assert "R-hat after 8 draws: complete_data " in shown.getvalue()

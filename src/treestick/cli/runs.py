@@ -118,8 +118,12 @@ def _run(
 ) -> None:
     from treestick.estimators import commands
 
-    with signals.terminable():
-        interrupted = commands.fit(estimator, X, goal, max_draws, say)
+    try:
+        with signals.terminable():
+            interrupted = commands.fit(estimator, X, goal, max_draws, say)
+    except KeyboardInterrupt:
+        say(f"stopped before the first draw; `treestick resume {output}` goes on")
+        raise typer.Exit(signals.exit_code()) from None
     n_draws = [int((estimator.draws_.chain == k).sum()) for k in set(estimator.draws_.chain)]
     found = f"{output}: {' + '.join(map(str, n_draws))} draws"
     if hasattr(estimator, "tree_"):

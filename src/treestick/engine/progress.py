@@ -97,6 +97,11 @@ class Progress:
                 n_nodes=str(n_nodes),
             )
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a display."""
+        return self._display is not None
+
     def say(self, line: str) -> None:
         """Show a line above the display, where there is one."""
         display = self._display

@@ -110,6 +110,10 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
     def _complete(self, key: Key, mixture: Mixture, data: Any, rows: Integers) -> None:
         """Finish rows that were drawn from one draw's mixture."""
 
+    def _atom_width(self) -> int:
+        """Return how many numbers an atom takes; 0 where nodes share none."""
+        return 0
+
     def _described(self) -> list[str]:
         """Return the hyperparameters of the model that the user sees."""
         return inferred(self._model)
@@ -187,7 +191,7 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
     def _finish(self) -> None:
         """Set the fitted attributes from the draws."""
         describe = partial(self._describe_nodes, self._units)
-        self.draws_ = Draws(self._store, self._model, self._sticks, describe)
+        self.draws_ = Draws(self._store, self._model, self._sticks, describe, self._atom_width())
         best = int(np.argmax(self._every("complete_data")))
         self._best = best
         self.tree_ = self.draws_[best]

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from treestick.analysis.diagnosis import Row, Verdict, describe, judge, meets, pair_agreement
+from treestick.estimators.agreement import rhat_so_far
 from treestick.estimators.choice import AUTO, MODELS, OF_DOCUMENTS, choose, make_estimator
 from treestick.estimators.runs import load_run, open_run, unfitted
 from treestick.estimators.sampled import SampledEstimator
@@ -231,14 +232,7 @@ def status(path: Path) -> Status:
                 float(last[-1]) if last.size else float("nan"),
             )
         )
-    shortest = min(len(trace) for trace in traces)
-    shared: dict[str, Any] = {
-        name: np.stack([trace.values[name][:shortest] for trace in traces])
-        for name in ("n_nodes", "log_likelihood")
-        if shortest and name in traces[0].values
-    }
-    rhat = {row.name: row.rhat for row in describe(shared) if not np.isnan(row.rhat)}
-    return Status(type(model).__name__, run.owner(), chains, rhat)
+    return Status(type(model).__name__, run.owner(), chains, rhat_so_far(traces))
 
 
 def predict(path: Path, source: Source) -> pd.DataFrame:

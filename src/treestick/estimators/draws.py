@@ -155,9 +155,15 @@ class Draws(Lazy[Tree]):
     """
 
     def __init__(
-        self, store: RunFolder, model: Any, sticks: Sticks, describe: DescribeNodes
+        self,
+        store: RunFolder,
+        model: Any,
+        sticks: Sticks,
+        describe: DescribeNodes,
+        atom_width: int = 0,
     ) -> None:
         self._store, self._model, self._sticks, self._describe = store, model, sticks, describe
+        self._atom_width = atom_width
         self.chain, self._draw = number_draws(store)
 
     def __len__(self) -> int:
@@ -165,7 +171,11 @@ class Draws(Lazy[Tree]):
 
     def _record(self, position: int) -> DrawRecord:
         chain = self._store.chain(int(self.chain[position]))
-        return chain.read(int(self._draw[position]))
+        record = chain.read(int(self._draw[position]))
+        atoms = record.vectors.get("atoms", np.empty((0, 0)))
+        if atoms.ndim != 2 or atoms.shape[1] != self._atom_width:  # compiled code does not check
+            raise DamagedRun(f"{chain.path}: draw {self._draw[position]} has atoms of another size")
+        return record
 
     def mixture(self, position: int) -> Mixture:
         """Return what prediction needs of one draw."""

@@ -261,6 +261,9 @@ class HDPTree(TreeEstimator):
     def _describe_hyperparameter(self, name: str, values: Floats) -> Floats:
         return values
 
+    def _atom_width(self) -> int:
+        return int(families.sizes(self._units.base)[0])
+
     def _finish(self) -> None:
         super()._finish()
         atoms = self.draws_.mixture(self._best).atoms

@@ -24,7 +24,7 @@ from treestick.estimators.words import TopicsMixin
 from treestick.inputs import InvalidValue, check_hyperparameter, check_whole_number, shown
 from treestick.moves.tasks import Run
 from treestick.random import make_key
-from treestick.store import DrawRecord, RunFolder, Trace
+from treestick.store import DamagedRun, DrawRecord, RunFolder, Trace
 from treestick.tokens.collapsed import TopicCounts, mean_topics
 from treestick.tokens.documents import Floats, make_documents
 from treestick.tokens.gibbs import (
@@ -178,7 +178,7 @@ class LDA(TopicsMixin, SampledEstimator):
     def _take(self, run: RunFolder, traces: list[Trace], constants: Vocabulary) -> None:
         self._traces = traces
         self.n_iter_ = max(int(trace.sweep[-1]) for trace in traces)
-        self.draws_ = self.topic_draws_ = TopicDraws(run)
+        self.draws_ = self.topic_draws_ = TopicDraws(run, constants.n_words)
         every = {
             name: np.concatenate([t.values[name] for t in traces]) for name in traces[0].values
         }
@@ -186,6 +186,10 @@ class LDA(TopicsMixin, SampledEstimator):
         self.components_ = best.topics
         self.doc_topic_prior_ = best.doc_topic_prior
         self.topic_word_prior_ = float(np.mean(every["topic_word_prior"]))
+
+    def _check_constants(self, constants: Any) -> None:
+        if not isinstance(constants, Vocabulary) or constants.n_words != self.n_features_in_:
+            raise DamagedRun(f"the run's vocabulary has not {self.n_features_in_} words")
 
     def _warn_of_disagreement(self) -> None:
         found = disagreements({"log_likelihood": self._trace("log_likelihood")})
@@ -296,8 +300,8 @@ class TopicDraws(Lazy[DirichletDraw]):
     ``chain[k]`` is the chain that draw k comes from.
     """
 
-    def __init__(self, store: RunFolder) -> None:
-        self._store = store
+    def __init__(self, store: RunFolder, n_words: int) -> None:
+        self._store, self._n_words = store, n_words
         self.chain, self._draw = number_draws(store)
 
     def __len__(self) -> int:
@@ -305,9 +309,12 @@ class TopicDraws(Lazy[DirichletDraw]):
 
     def _read(self, number: int) -> DirichletDraw:
         record = self._store.chain(int(self.chain[number])).read(int(self._draw[number]))
+        prior = record.vectors.get("doc_topic_prior", np.empty(0))
+        if record.theta.shape != (prior.size, self._n_words):  # compiled code does not check
+            raise DamagedRun(f"draw {number}: topics have shape {record.theta.shape}")
         return DirichletDraw(
             record.theta / record.theta.sum(axis=1, keepdims=True),  # stored as float32
-            record.vectors["doc_topic_prior"],
+            prior,
             record.scalars["topic_word_prior"],
             record.scalars["log_likelihood"],
         )

@@ -18,6 +18,7 @@ from treestick._jit import on_first_compile
 from treestick.engine.processes import Ended, run_processes
 from treestick.engine.progress import Progress
 from treestick.engine.threads import count_jobs, run_chains
+from treestick.estimators.agreement import Report, telling_of_agreement
 from treestick.estimators.configuration import claim, note_features
 from treestick.inputs import InvalidType, InvalidValue, check_whole_number, shown
 from treestick.moves.tasks import Run
@@ -203,11 +204,12 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
             on_first_compile(lambda: progress.say(self._compiling)),
             _logged(run) as ended,
         ):
+            report = telling_of_agreement(run, lengths.n_chains, progress)
             if self.engine == "processes" and lengths.n_chains > 1:
-                ended.append(sample_in_processes(self, run, X, seed, progress))
+                ended.append(sample_in_processes(self, run, X, seed, report, progress.say))
             else:
                 chains = range(lengths.n_chains)
-                ended.append(Ended(sample(self, run, job, seed, chains, progress.update), {}))
+                ended.append(Ended(sample(self, run, job, seed, chains, report), {}))
         return ended[0]
 
     def _lengths(self) -> Lengths:
@@ -232,7 +234,7 @@ def sample(
     job: Job,
     seed: int,
     chains: Iterable[int],
-    report: Callable[[int, int, float, int], None],
+    report: Report,
 ) -> bool:
     """Run chains to their ends, from where they are; say whether they were interrupted.
 
@@ -266,7 +268,12 @@ def sample(
 
 
 def sample_in_processes(
-    estimator: SampledEstimator, run: RunFolder, X: Any, seed: int, progress: Progress
+    estimator: SampledEstimator,
+    run: RunFolder,
+    X: Any,
+    seed: int,
+    report: Report,
+    say: Callable[[str], None],
 ) -> Ended:
     """Run each chain in a process of its own."""
     n_chains, n_threads = estimator.n_chains, count_jobs(estimator.n_jobs)
@@ -275,9 +282,9 @@ def sample_in_processes(
 
     def heard(chain: int, told: Any) -> None:
         if isinstance(told, str):
-            progress.say(told)
+            say(told)
         else:
-            progress.update(chain, *told)
+            report(chain, *told)
 
     n_sweeps = estimator._lengths().n_sweeps
     left = [k for k in range(n_chains) if run.chain(k).progress()[1] < n_sweeps]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treestick import contract
+from treestick import contract, families
 from treestick.diffusions.hdp import Atoms
 from treestick.estimators.topic_states import counts_fit
 from treestick.lanes import padded
@@ -92,7 +92,7 @@ def _fault(state: Any, model: Any, data: Any, n_data: int) -> str | None:
         return _fault_of_topics(state, data)
     if (state.latent is not None) != contract.registered(type(model)).has_atoms:
         return "it has atoms where there are none, or none where there are"
-    return None if state.latent is None else _fault_of_atoms(state, n_data)
+    return None if state.latent is None else _fault_of_atoms(state, data.base, n_data)
 
 
 def _fault_of_topics(state: State, documents: Documents) -> str | None:
@@ -106,11 +106,13 @@ def _fault_of_topics(state: State, documents: Documents) -> str | None:
     return None if fits else "the topics are not those of these documents"
 
 
-def _fault_of_atoms(state: State, n_data: int) -> str | None:
+def _fault_of_atoms(state: State, base: Any, n_data: int) -> str | None:
     latent = state.latent
     if not isinstance(latent, Atoms) or latent.atoms.ndim != 2:
         return "the atoms are none"
-    n_atoms = latent.atoms.shape[0]
+    n_atoms, width = latent.atoms.shape
+    if width != families.sizes(base)[0]:
+        return "the atoms have another size"
     if state.model.n_atoms != n_atoms or latent.log_density.shape != (n_data,):
         return "the atoms are not as many as the model has"
     if latent.atom.shape != (n_data,) or not 0 <= latent.atom.min() <= latent.atom.max() < n_atoms:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,6 +119,12 @@ def known_counts(corpus: Corpus, vocabulary: Sequence[str]) -> sparse.csr_array:
         (counts.data[is_known], (counts.coords[0][is_known], columns[is_known])),
         shape=(corpus.counts.shape[0], len(vocabulary)),
     )
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return names for a message, on one line: those in files may have line breaks in them."""
+    some = [" ".join(str(name).split()) for name in names]
+    return ", ".join(some[:10]) + (" ..." if len(some) > 10 else "")
 
 
 def decode(content: bytes, path: str | Path, encoding: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treestick.inputs import InvalidValue, shown
-from treestick.io.corpus import decode
+from treestick.io.corpus import decode, listed
 from treestick.io.npy import read_npy, read_npz
 from treestick.io.unpacking import check_extent, read_bytes
 
@@ -119,8 +119,7 @@ def _places(path: str | Path, choice: Choice, names: list[str]) -> tuple[list[in
     """Return which columns are data, and which one has the ids."""
     for name in (*choice.drop, *([] if choice.id is None else [choice.id])):
         if name not in names:
-            listed = ", ".join(names[:10]) + (" ..." if len(names) > 10 else "")
-            raise InvalidValue(f"{path}: there is no column {name!r}; there are {listed}")
+            raise InvalidValue(f"{path}: there is no column {name!r}; there are {listed(names)}")
     id_place = None
     if choice.id is not None:
         id_place = names.index(choice.id)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from treestick.inputs import InvalidType, InvalidValue, shown
-from treestick.io.corpus import Corpus, decode, make_corpus
+from treestick.io.corpus import Corpus, decode, listed, make_corpus
 from treestick.io.unpacking import read_bytes
 
 
@@ -157,7 +157,7 @@ def read_csv(
     except csv.Error as error:
         raise InvalidValue(f"{path}, line {reader.line_num}: {error}") from error
     if head and text not in head:
-        raise InvalidValue(f"{path}: there is no column {text!r}; there are {', '.join(head)}")
+        raise InvalidValue(f"{path}: there is no column {text!r}; there are {listed(head)}")
     for name in head:
         if name not in (text, id) and all(_is_whole(row[name]) for row in rows):
             for row in rows:
@@ -184,7 +184,7 @@ def _from_rows(
         for name in (text, id):
             if name is not None and name not in row:
                 raise InvalidValue(
-                    f"{path}, line {number}: there is no {name!r}; there are {', '.join(row)}"
+                    f"{path}, line {number}: there is no {name!r}; there are {listed(row)}"
                 )
         if not isinstance(row[text], str):
             raise InvalidType(f"{path}, line {number}: {shown(row[text])} is not a text")
