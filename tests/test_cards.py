@@ -148,6 +148,9 @@ def test_blocks_by_name() -> None:
     assert isinstance(top, Top)
     assert top.n == 2
     assert isinstance(histogram, Histogram)
+    (group,) = choose_blocks(subject, ["group:20"])
+    assert isinstance(group, Top)
+    assert group.n == 7  # there are no more
     (images,) = choose_blocks(pages.with_images(50), None)
     assert isinstance(images, Images)
     for asked, message in [

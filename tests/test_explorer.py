@@ -117,6 +117,8 @@ def test_rows_are_written_in_words() -> None:
     tree = Tree([-1], [0, 0])
     bits = describe_tree(tree, rows=np.array([[1, 0, 1], [0, 0, 0]]), features=["a", "b", "c"])
     assert [row_in_words(bits, bits.rows, n) for n in (0, 1)] == ["a, c", ""]
+    floats = bits._replace(rows=bits.rows.astype(float))
+    assert row_in_words(floats, floats.rows, 0) == "a, c"
     reals = describe_tree(tree, rows=np.array([[0.25, 0.0], [1e6, -2.0]]))
     assert row_in_words(reals, reals.rows, 1) == "feature 0 1e+06, feature 1 -2"
     wide = describe_tree(tree, rows=np.ones((2, 20)) * np.arange(20))

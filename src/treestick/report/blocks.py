@@ -262,7 +262,7 @@ def _block(subject: Subject, asked: str) -> Block:
 
 
 def _of_column(column: Column, n: int) -> Block:
-    return Histogram(column) if column.ordered else Top(column, n)
+    return Histogram(column) if column.ordered else Top(column, min(n, len(column.names)))
 
 
 def make_content(subject: Subject, folded: Folded) -> Content:

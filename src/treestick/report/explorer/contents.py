@@ -190,7 +190,8 @@ def row_in_words(subject: Subject, rows: Any, n: int) -> str:
     else:
         values = np.asarray(rows[n])
         features = np.arange(values.size)
-        if values.dtype.kind != "f" or values.size > MOST_IN_A_ROW:
+        are_bits = bool(np.all((values == 0) | (values == 1)))
+        if values.dtype.kind != "f" or are_bits or values.size > MOST_IN_A_ROW:
             features = np.flatnonzero(values)
             values = values[features]
     n_more = features.size - MOST_IN_A_ROW

@@ -103,11 +103,10 @@ function repeats(column) {
 
 function featureLabel(tree, node) {
   const { feature, more } = tree.contrasts;
-  const words = [];
-  for (let k = 0; k < feature[node].length && words.length < 3; k++) {
-    if (more[node][k]) words.push(isolated(cut(tree.names[feature[node][k]], LONGEST_LABEL)));
-  }
-  return words.length ? words.join(" · ") : null;
+  const all = feature[node].map((which) => isolated(cut(tree.names[which], LONGEST_LABEL)));
+  const words = all.filter((_, k) => more[node][k]).slice(0, 3);
+  if (words.length) return words.join(" · ");
+  return all.length ? `less ${all.slice(0, 3).join(" · ")}` : null;
 }
 
 function columnLabel(tree, node, column) {
