@@ -42,6 +42,7 @@ from treestick.random import (
     open_stream,
     reopen,
 )
+from treestick.store import DamagedRun
 from treestick.tokens.documents import PER_BLOCK, Documents, fill_uniforms, make_documents
 from treestick.tokens.inference import NOWHERE, as_rows, draw_topic
 from treestick.tree.table import NodeTable
@@ -282,6 +283,8 @@ class TreeDraw:
         topics = mixture.atoms / mixture.atoms.sum(axis=1, keepdims=True)  # stored as float32
         if mixture.model.is_measure:
             topics = np.vstack((topics, np.full(topics.shape[1], 1.0 / topics.shape[1])))
+        if topics.shape[0] != mixture.theta.shape[1]:  # compiled code does not check
+            raise DamagedRun(f"draw {number}: {topics.shape[0]} topics at nodes with others")
         self.topics: Floats = topics
         self._phi: Floats32 | None = None
         self._places: Places | None = None

@@ -266,6 +266,9 @@ class TopicTree(TopicsMixin, TreeEstimator):
         n_topics = self._n_topics_first()
         check_constants(constants, self.n_features_in_, n_topics + (self.n_topics is None))
 
+    def _atom_width(self) -> int:
+        return int(self.n_features_in_)
+
     def _finish(self) -> None:
         super()._finish()
         self.topic_draws_ = TreeDraws(self.draws_)
