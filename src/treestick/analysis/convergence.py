@@ -22,9 +22,7 @@ def disagreements(traces: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, fl
             continue
         rhat = np.inf
         if np.any(np.ptp(trace, axis=1) > 0.0):
-            with np.errstate(
-                divide="ignore", invalid="ignore"
-            ):  # halves that stand still
+            with np.errstate(divide="ignore", invalid="ignore"):  # halves that stand still
                 rhat = float(array_stats.rhat(trace, chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]
         if not rhat <= HIGHEST_RHAT:
             found[name] = rhat

@@ -114,8 +114,8 @@ def judge(rows: Iterable[Row], n_chains: int, gap: float) -> Verdict:
     if few:
         least = min(min(row.ess_bulk, row.ess_tail) for row in few)
         lines.append(
-            f"There are few independent draws of {_listed(few)} (as few as {least:.0f} of "
-            f"{FEWEST_DRAWS}): averages are rough. Run longer."
+            f"There are few independent draws of {_listed(few)} (as few as {least:.0f}; "
+            f"{FEWEST_DRAWS} are enough): averages are rough. Run longer."
         )
     if gap > LARGEST_GAP:
         lines.append(
