@@ -11,6 +11,7 @@ from rich.console import Console
 from handmade import make_run
 from treestick import Tree
 from treestick.analysis.consensus import consensus, distance, pair_relations
+from treestick.analysis.convergence import disagreements
 from treestick.analysis.diagnosis import describe, judge, meets, pair_agreement
 from treestick.engine.progress import Progress
 from treestick.estimators import agreement
@@ -115,6 +116,12 @@ def test_chains_that_do_not() -> None:
     assert "There is one chain" in one.lines[-1]
     few = judge(describe({"depth": random.normal(size=(2, 10))}), 2, 0.0)
     assert "few independent draws" in few.lines[-1]
+
+
+def test_chains_that_stand_still_for_half_of_the_time() -> None:
+    trace = np.array([[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]])
+    assert not meets(describe({"depth": trace}), 1.05, 1)
+    assert list(disagreements({"depth": trace})) == ["depth"]
 
 
 def test_pair_agreement() -> None:

@@ -26,7 +26,8 @@ def rank_rhat(trace: npt.NDArray[np.float64]) -> float:
         return float("nan")
     if not np.any(np.ptp(trace, axis=1) > 0.0):
         return float("inf")
-    rhat = float(array_stats.rhat(trace, chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]
+    with np.errstate(divide="ignore", invalid="ignore"):  # halves that stand still
+        rhat = float(array_stats.rhat(trace, chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]
     return float("inf") if np.isnan(rhat) else rhat
 
 

@@ -56,10 +56,11 @@ def _row(name: str, trace: Floats) -> Row:
         return Row(name, mean, sd, float("inf"), nan, nan, nan)
     axes = {"chain_axis": 0, "draw_axis": 1}
     stats: Any = array_stats
-    rhat = float(stats.rhat(trace, **axes)) if trace.shape[0] > 1 else nan
-    bulk = float(stats.ess(trace, method="bulk", **axes))
-    tail = float(stats.ess(trace, method="tail", prob=TAILS, **axes))
-    return Row(name, mean, sd, rhat, bulk, tail, float(stats.mcse(trace, **axes)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # halves that stand still
+        rhat = float(stats.rhat(trace, **axes)) if trace.shape[0] > 1 else nan
+        bulk = float(stats.ess(trace, method="bulk", **axes))
+        tail = float(stats.ess(trace, method="tail", prob=TAILS, **axes))
+        return Row(name, mean, sd, rhat, bulk, tail, float(stats.mcse(trace, **axes)))
 
 
 def pair_agreement(
@@ -113,8 +114,8 @@ def judge(rows: Iterable[Row], n_chains: int, gap: float) -> Verdict:
     if few:
         least = min(min(row.ess_bulk, row.ess_tail) for row in few)
         lines.append(
-            f"There are few independent draws of {_listed(few)} (as few as {least:.0f} of "
-            f"{FEWEST_DRAWS}): averages are rough. Run longer."
+            f"There are few independent draws of {_listed(few)} (as few as {least:.0f}; "
+            f"{FEWEST_DRAWS} are enough): averages are rough. Run longer."
         )
     if gap > LARGEST_GAP:
         lines.append(
