@@ -13,7 +13,7 @@ from test_estimators import assert_same_draws, bad, check_refused
 from test_estimators import make as make_any
 from test_estimators import make_data as make_any_data
 from treestick import Tree
-from treestick.estimators import MultinomialTree, base
+from treestick.estimators import MultinomialTree, sampled
 from treestick.inputs import InvalidValue
 
 
@@ -155,7 +155,7 @@ def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("sampling has begun")
 
-    monkeypatch.setattr(base, "run_chains", fail)
+    monkeypatch.setattr(sampled, "run_chains", fail)
 
 
 BAD_CELLS = [
