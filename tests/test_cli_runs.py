@@ -217,7 +217,7 @@ def test_every_slip_gives_one_line_and_its_code(
         (np.array([[0, 3.5], [1, 1]]), "gaussian", "fractional"),
         (np.array([[0, -3], [1, 1]]), "gaussian", "negative"),
         (pd.DataFrame({"a": [True, False]}), "bernoulli", "0 or 1"),
-        (read_texts(["one text", "another text"]), "lda", "documents"),
+        (read_texts(["one text", "another text"]), "topics", "documents"),
     ],
 )
 def test_the_model_is_chosen_by_the_data(X: Any, name: str, reason: str) -> None:

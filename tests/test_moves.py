@@ -255,7 +255,7 @@ def test_rarer_planted_bug_in_a_model_is_caught(bug: str) -> None:
 
 JACOBIAN = ("slope = 1.0 - 0.5 * n", "slope = -0.5 * n")
 SAME_GAUSSIAN = ("pull = np.zeros((n_nodes, ", "pull  = np.zeros((n_nodes, ")
-SAME_MULTINOMIAL = ("customers = np.empty(theta.shape)", "customers  = np.empty(theta.shape)")
+SAME_MULTINOMIAL = ("shapes = np.empty(model.n_outcomes)", "shapes  = np.empty(model.n_outcomes)")
 """These change nothing: a planted model calls what is planted below it."""
 
 

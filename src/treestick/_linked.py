@@ -95,7 +95,7 @@ class Entry(CPUDispatcher):  # type: ignore[misc]
     """A function that Python calls, and stands for the linked one where compiled code calls it."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        super().__init__(function, {}, {**options, "no_cfunc_wrapper": True})
+        super().__init__(function, {}, options)
         self.linked = Linked(function, options)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
