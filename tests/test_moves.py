@@ -194,12 +194,6 @@ MODEL_BUGS = {
     ),
 }
 RARER_MODEL_BUGS = {
-    "tables that reach no parent": (
-        "model",
-        "multinomial",
-        "persistence, base, table, theta, customers\n    )\n    stream",
-        "persistence, base, table, theta, customers.copy()\n    )\n    stream",
-    ),
     "data at the root forgotten": (
         "model",
         "gaussian",
@@ -268,13 +262,21 @@ def test_a_wrong_jacobian_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SHARED_BUGS = {
+    "tables that reach no parent": (
+        "model",
+        "updates",
+        "persistence, base, table, theta, customers\n    )\n    stream",
+        "persistence, base, table, theta, customers.copy()\n    )\n    stream",
+    ),
     "tables that pass forget the base measure": (
         "parameters",
+        "dirichlet",
         "return from_parent / (from_parent + (1.0 - persistence) * base)",
         "return 1.0",
     ),
     "a prior that is uniform in the logarithm": (
         "model",
+        "dirichlet",
         "target, total = log_c * (n_tables + 1.0), 0.0",
         "target, total = log_c * n_tables, 0.0",
     ),
@@ -286,10 +288,10 @@ SHARED_BUGS = {
 def test_bug_in_the_dirichlet_diffusion_is_caught(
     bug: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, correct, wrong = SHARED_BUGS[bug]
-    copy = planted("treestick.diffusions.dirichlet", correct, wrong)
-    for function in ("seat", "draw_concentration"):
-        monkeypatch.setattr(f"treestick.diffusions.dirichlet.{function}", getattr(copy, function))
+    name, module, correct, wrong = SHARED_BUGS[bug]
+    copy = planted(f"treestick.diffusions.{module}", correct, wrong)
+    for function in ("seat", "draw_concentration") if module == "dirichlet" else ("update",):
+        monkeypatch.setattr(f"treestick.diffusions.{module}.{function}", getattr(copy, function))
     check_model_bug((name, "multinomial", *SAME_MULTINOMIAL), 6000)
 
 
@@ -299,8 +301,8 @@ def test_planted_bugs_of_the_long_tier_have_their_place() -> None:
         checked_source(MODULES[name].__name__, correct)
     for _, model, correct, _ in RARER_MODEL_BUGS.values():
         checked_source(f"treestick.models.{model}", correct)
-    for _, correct, _ in SHARED_BUGS.values():
-        checked_source("treestick.diffusions.dirichlet", correct)
+    for _, module, correct, _ in SHARED_BUGS.values():
+        checked_source(f"treestick.diffusions.{module}", correct)
     checked_source("treestick.diffusions.gaussian", JACOBIAN[0])
     checked_source("treestick.models.gaussian", SAME_GAUSSIAN[0])
     checked_source("treestick.models.multinomial", SAME_MULTINOMIAL[0])

@@ -18,9 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from treestick._version import __version__
-from treestick.cli import runs, signals
+from treestick.cli import report, runs, signals
 from treestick.cli.options import Number, WholeNumber, say, telling_of_compilation
-from treestick.cli.report import report
 from treestick.inputs import InputError, InvalidValue
 
 LEAST_IN_DEMO = 40
@@ -263,5 +262,5 @@ def evaluate(
             print(to_line(scores_of_one), flush=True)
 
 
-for command in (*runs.COMMANDS, report):
+for command in (*runs.COMMANDS, report.report):
     app.command()(command)
