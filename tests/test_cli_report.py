@@ -1,11 +1,13 @@
 """Reports of a run on disk, from the command line."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from treestick import BernoulliTree, cli
 
@@ -19,8 +21,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     X = (rng.random((60, 8)) < np.repeat([[0.1], [0.9]], 30, axis=0)).astype(int)
     options = {"n_draws": 6, "burn_in": 20, "n_chains": 2, "random_state": 0, "verbose": 0}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.warn", lambda *_, **__: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of twelve draws
         BernoulliTree(run_dir=str(folder), **options).fit(X)
     np.save(folder.parent / "images.npy", rng.integers(0, 255, (60, 8, 8), dtype=np.uint8))
     (folder.parent / "m.csv").write_text("kind\n" + "dark\n" * 30 + "light\n" * 30)

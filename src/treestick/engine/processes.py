@@ -1,8 +1,8 @@
 """Chains in processes of their own.
 
 Rule 1. Processes are spawned, never forked: threads and their locks do not survive a fork.
-Rule 2. The first process starts alone until it has something to tell, and the others then: what it
-has compiled is in the cache for them.
+Rule 2. The first process starts alone until it tells of its first sweep (words, such as that it
+compiles, do not count), and the others then: what it has compiled is in the cache for them.
 Rule 3. Signals are the parent's affair. On an interrupt it asks the others to stop, and each ends
 after its present sweep.
 Rule 4. A process whose parent is gone ends at once: nobody would stop it, and a run that is resumed
@@ -77,7 +77,7 @@ def run_processes(
                 if kind == "failed":
                     died[number] = content
                 else:
-                    is_warm = True
+                    is_warm = is_warm or not isinstance(content, str)
                     heard(number, content)
         except KeyboardInterrupt:
             interrupted = True
