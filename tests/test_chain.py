@@ -75,7 +75,7 @@ def assert_same(first: State, second: State) -> None:
 @pytest.mark.parametrize("make", [gaussian, bernoulli, multinomial])
 def test_threads_change_nothing(make: Any, schedule: str, n_dimensions: int) -> None:
     """70 dimensions are updated in two parts; with 5, trees grow within a few sweeps."""
-    model, data = make(3 * tasks.BLOCK + 100, n_dimensions)
+    model, data = make(3 * tasks.LARGEST_BLOCK + 100, n_dimensions)
     alone = run(model, data, 12, schedule)
     for n_threads in (2, 3):
         with ThreadPoolExecutor(n_threads) as pool:

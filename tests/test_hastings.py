@@ -38,6 +38,7 @@ from treestick import Tree
 from treestick._jit import compiled
 from treestick.models.gaussian import Reals
 from treestick.moves.state import Integers, State
+from treestick.moves.structure import hull as on
 from treestick.moves.structure.hull import Hull, loosen
 from treestick.moves.structure.plan import MOVES
 from treestick.moves.tasks import make_tasks, sum_statistics
@@ -73,7 +74,7 @@ class Starts(NamedTuple):
     """
 
     nodes: npt.NDArray[Any]
-    data: npt.NDArray[Any]
+    labels: npt.NDArray[np.int32]
     counts: Integers
     statistics: Floats
     means: Floats
@@ -84,7 +85,7 @@ class StartsOfCounts(NamedTuple):
     """The same for multinomial nodes, whose law is a mixture over the customers of all nodes."""
 
     nodes: npt.NDArray[Any]
-    data: npt.NDArray[Any]
+    labels: npt.NDArray[np.int32]
     counts: Integers
     statistics: Floats
     first: Integers
@@ -154,7 +155,7 @@ def bench(case: str) -> Bench:
     hulls = [to_hull(case, tree) for tree in trees]
     same = (
         np.stack([np.asarray(hull.nodes) for hull in hulls]),
-        np.stack([np.asarray(hull.data) for hull in hulls]),
+        np.stack([hull.labels for hull in hulls]),
         np.stack([hull.counts for hull in hulls]),
         np.stack([hull.statistics for hull in hulls]),
     )
@@ -191,12 +192,12 @@ def bench(case: str) -> Bench:
 def code_of(hull: Hull) -> int:
     """Return a number that names the partition: depths, and how far each pair goes together."""
     code = 0
-    for i in range(hull.data.size):
+    for i in range(hull.labels.size):
         for j in range(i + 1):
             shared = 0
-            a = hull.data[i].node
+            a = on.node_of(hull, i)
             while a != NULL:
-                b = hull.data[j].node
+                b = on.node_of(hull, j)
                 while b != NULL and b != a:
                     b = hull.nodes[b].parent
                 shared += b != NULL
@@ -246,7 +247,7 @@ def draw_probabilities(rng: Any, starts: StartsOfCounts, start: int, hull: Hull)
 def measure_means(hull: Hull, out: Floats) -> None:
     """Write the statistics of the parameters."""
     root = hull.theta[0, 0]
-    first, second = hull.theta[hull.data[0].node, 0], hull.theta[hull.data[1].node, 0]
+    first, second = hull.theta[on.node_of(hull, 0), 0], hull.theta[on.node_of(hull, 1), 0]
     out[0], out[1], out[2], out[3] = root, root * root, first * first, first * second
 
 
@@ -254,8 +255,8 @@ def measure_means(hull: Hull, out: Floats) -> None:
 def measure_probabilities(hull: Hull, out: Floats) -> None:
     """Write the same of probabilities."""
     root = np.exp(hull.theta[0, 0])
-    first = np.exp(hull.theta[hull.data[0].node, 0])
-    second = np.exp(hull.theta[hull.data[1].node, 0])
+    first = np.exp(hull.theta[on.node_of(hull, 0), 0])
+    second = np.exp(hull.theta[on.node_of(hull, 1), 0])
     out[0], out[1], out[2], out[3] = root, root * root, first * first, first * second
 
 
@@ -289,8 +290,7 @@ def make_loop(draw: Callable[..., None], measure: Callable[..., None]) -> Callab
             start = chosen[n]
             for k in range(hull.nodes.size):
                 hull.nodes[k] = starts.nodes[start, k]
-            for k in range(hull.data.size):
-                hull.data[k] = starts.data[start, k]
+            hull.labels[:] = starts.labels[start]
             hull.counts[:] = starts.counts[start]
             hull.statistics[:] = starts.statistics[start]
             draw(rng, starts, start, hull)
@@ -427,8 +427,8 @@ TERMS = {
     "smart_merge": SPLIT,
     "insert": Term(
         "insert",
-        "    log_c = 0.0\n    for k in range(pool.size):",
-        "    log_c = -math.log(FACTOR)\n    for k in range(pool.size):",
+        "    log_c = 0.0\n    for j in range(1, around.size):",
+        "    log_c = -math.log(FACTOR)\n    for j in range(1, around.size):",
         4.0,
     ),
     "regraft": PARENT,

@@ -8,6 +8,7 @@ import pytest
 from joint import BernoulliOracle, GaussianOracle, Oracle, draw_joint
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.plan import MOVES, move_structure
+from treestick.moves.tasks import sum_rows
 from treestick.prior.density import log_partition
 from treestick.random import make_key
 from treestick.tree.table import NULL, check
@@ -24,13 +25,16 @@ def check_hull(hull: on.Hull, model: Any, data: Any) -> None:
         range(hull.nodes.size)
     )
     assert [int(hull.nodes[row].place) for row in rows] == list(range(n_alive))
-    assert set(hull.data["node"]) <= set(rows)
+    labels = [int(hull.nodes[row].label) for row in range(hull.nodes.size)]
+    assert [int(hull.nodes[label].row_of) for label in labels] == list(range(hull.nodes.size))
+    node = np.array([on.node_of(hull, n) for n in range(hull.labels.size)])
+    assert set(node) <= set(rows)
     for row in rows:
         children = [int(child) for child in on.children_of(hull, row)]
         assert sorted(children) == sorted(k for k in rows if hull.nodes[k].parent == row)
-        where = sorted(int(n) for n in on.data_of(hull, row))
-        assert where == list(np.flatnonzero(hull.data["node"] == row))
-        assert hull.nodes[row].n_here == len(where)
+        where = on.data_of(hull, row)
+        np.testing.assert_array_equal(where, np.flatnonzero(node == row))
+        assert hull.nodes[row].n_here == where.size
         assert hull.nodes[row].n_below == sum(
             hull.nodes[c].n_here + hull.nodes[c].n_below for c in children
         )
@@ -38,9 +42,8 @@ def check_hull(hull: on.Hull, model: Any, data: Any) -> None:
         parent = int(hull.nodes[row].parent)
         assert (parent == NULL) == (row == 0)
         assert hull.nodes[row].depth == (0 if row == 0 else hull.nodes[parent].depth + 1)
-        kept = hull.statistics[row].copy()
-        on.put_data(hull, model, data, row, on.data_of(hull, row))
-        np.testing.assert_allclose(kept, hull.statistics[row], atol=1e-9)
+        sums = sum_rows(model, data, where, hull.labels.size)
+        np.testing.assert_allclose(hull.statistics[row], sums, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", ORACLES)

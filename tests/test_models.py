@@ -27,7 +27,7 @@ from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
 from treestick.moves import parameters, tasks
 from treestick.moves.state import State, Sticks, draw_sticks_prior
-from treestick.moves.tasks import BLOCK, MOST_TASKS, Task, make_tasks, sum_statistics
+from treestick.moves.tasks import LARGEST_BLOCK as BLOCK, MOST_TASKS, Task, make_tasks, sum_statistics
 from treestick.prior.density import log_partition
 from treestick.prior.urn import fill_urn
 from treestick.random import make_key, open_stream

@@ -96,6 +96,8 @@ class Purpose(enum.IntEnum):
     """Its parameters; or those of an atom with data."""
     ATOM_OF_DATUM = 26
     """The Gibbs draw of one datum's atom."""
+    SIDE = 27
+    """Where one of many data goes in a structural move."""
     TOKENS = 40
     """The topics of the tokens of one document."""
     FIRST_TOPICS = 41

@@ -5,9 +5,12 @@ import math
 import numpy as np
 
 from treestick._jit import compiled
-from treestick.moves.state import Floats
-from treestick.moves.structure.hull import ALIVE, Hull
+from treestick.moves.state import Floats, Integers
+from treestick.moves.structure.hull import ALIVE, DATA, Hull
 from treestick.random import Stream, uniform
+
+MOST_LAUNCHED = 1000
+"""Data that take part in a launch. All are decided on in the end."""
 
 
 @compiled
@@ -15,13 +18,26 @@ def choose_node(stream: Stream, hull: Hull) -> int:
     """Choose any node, or the node of any datum."""
     if uniform(stream) < 0.5:
         return hull.nodes[int(uniform(stream) * hull.counts[ALIVE])].alive
-    return hull.data[int(uniform(stream) * hull.data.size)].node
+    return choose_by_data(stream, hull)
+
+
+@compiled
+def choose_by_data(stream: Stream, hull: Hull) -> int:
+    """Choose a node with probability proportional to the number of its data."""
+    left = int(uniform(stream) * hull.counts[DATA])
+    k = 0
+    while True:
+        row = hull.nodes[k].alive
+        left -= hull.nodes[row].n_here
+        if left < 0:
+            return row
+        k += 1
 
 
 @compiled
 def log_choice_of_node(hull: Hull, row: int) -> float:
     """Return the log probability that :func:`choose_node` has chosen ``row``."""
-    return math.log(0.5 / hull.counts[ALIVE] + 0.5 * hull.nodes[row].n_here / hull.data.size)
+    return math.log(0.5 / hull.counts[ALIVE] + 0.5 * hull.nodes[row].n_here / hull.counts[DATA])
 
 
 @compiled
@@ -70,3 +86,16 @@ def least_of_best(values: Floats, few: int) -> float:
                 k += 1
             largest[k] = value
     return largest[0]
+
+
+@compiled
+def pick(stream: Stream, n_rows: int) -> Integers:
+    """Choose places among the data: those that take part in a launch, and an anchor at the end."""
+    if n_rows == 0:
+        return np.empty(0, dtype=np.int64)
+    n_launched = min(n_rows, MOST_LAUNCHED)
+    places = np.empty(n_launched + 1, dtype=np.int64)
+    for k in range(n_launched):
+        places[k] = k if n_rows <= MOST_LAUNCHED else int(uniform(stream) * n_rows)
+    places[n_launched] = int(uniform(stream) * n_rows)
+    return places

@@ -2,9 +2,14 @@
 
 Rule 1. A node keeps its row as long as it lives. Rows are in no order; ``alive`` lists those in
 use. Row 0 is the root and always alive.
-Rule 2. Children and data of a node are linked lists. Their order carries no meaning.
+Rule 2. Children of a node are a linked list, whose order carries no meaning. Data know the label of
+their node, which a node keeps even where it changes its row; those of a node are always listed in
+ascending order. Only a move that is accepted changes the labels of data.
 Rule 3. Between moves, every node but the root has data at or below it, and counts, depths and
 statistics are those of the data's nodes. Moves that would leave an empty leaf behind are refused.
+Rule 4. What many data add up to (statistics, log probabilities) is summed block by block over one
+binary tree, as everywhere (:mod:`treestick.moves.tasks`). What is drawn for one of many data is a
+function of a key and its number.
 
 A hull is taken from a state by :func:`loosen`, which makes copies of what moves change, and becomes
 a state again by :func:`settle`.
@@ -22,7 +27,7 @@ from treestick.prior.density import log_choice, log_stop
 from treestick.random import Stream
 from treestick.tree.table import NULL, NodeTable, make_table, place_child
 
-ALIVE, FREE = 0, 1
+ALIVE, FREE, DATA = 0, 1, 2
 
 NODE = np.dtype(
     [
@@ -37,14 +42,11 @@ NODE = np.dtype(
         ("depth", np.int64),
         ("n_here", np.int64),
         ("n_below", np.int64),
-        ("first_datum", np.int64),
+        ("label", np.int64),  # what data of this row's node are labelled with
+        ("row_of", np.int64),  # the other way round: of a label, its row
         ("entity", np.uint64),
     ]
 )
-DATUM = np.dtype([("node", np.int32), ("next", np.int32), ("previous", np.int32)])
-"""The row of a datum's node, and its neighbours in the list of that node's data.
-
-Half of what int64 would take: there is one for each datum."""
 
 
 class Hull(NamedTuple):
@@ -55,10 +57,10 @@ class Hull(NamedTuple):
 
     nodes: npt.NDArray[Any]
     """Records ``NODE``, one per row."""
-    data: npt.NDArray[Any]
-    """Records ``DATUM``."""
+    labels: npt.NDArray[np.int32]
+    """Of each datum: the label of its node."""
     counts: Integers
-    """How many rows are alive, and how many are free."""
+    """How many rows are alive, how many are free, and how many data there are."""
     theta: Floats
     statistics: Floats
     nothing: Floats
@@ -70,19 +72,22 @@ def loosen(state: State, n_more: int) -> Hull:
     room = state.n_nodes + n_more
     hull = Hull(
         np.zeros(room, dtype=NODE).view(np.recarray),
-        np.empty(state.assignments.size, dtype=DATUM).view(np.recarray),
-        np.array([state.n_nodes, n_more]),
+        state.assignments.astype(np.int32),
+        np.array([state.n_nodes, n_more, state.assignments.size]),
         np.concatenate([state.theta, np.empty((n_more, state.theta.shape[1]))]),
         np.concatenate([state.statistics, np.zeros((n_more, state.statistics.shape[1]))]),
         np.empty(0),
     )
-    _loosen(state.table, state.assignments, hull)
+    _loosen(state.table, hull)
     return hull
 
 
 @compiled
-def _loosen(table: NodeTable, assignments: Integers, hull: Hull) -> None:
+def _loosen(table: NodeTable, hull: Hull) -> None:
     n_nodes, room = hull.counts[ALIVE], hull.nodes.size
+    for row in range(room):
+        hull.nodes[row].label = row
+        hull.nodes[row].row_of = row
     for k in range(room - n_nodes):
         hull.nodes[k].free = room - 1 - k
         hull.nodes[room - 1 - k].place = NULL
@@ -97,11 +102,8 @@ def _loosen(table: NodeTable, assignments: Integers, hull: Hull) -> None:
         hull.nodes[row].first_child = NULL
         hull.nodes[row].next_sibling = NULL
         hull.nodes[row].previous_sibling = NULL
-        hull.nodes[row].first_datum = NULL
     for row in range(n_nodes - 1, 0, -1):
         link(hull, row, table.parent[row])
-    for n in range(assignments.size - 1, -1, -1):
-        _list_datum(hull, n, assignments[n])
 
 
 def with_room(hull: Hull, n_more: int) -> Hull:
@@ -114,10 +116,11 @@ def with_room(hull: Hull, n_more: int) -> Hull:
     nodes = longer(hull.nodes).view(np.recarray)
     new = np.arange(room + n_more - 1, room - 1, -1)
     nodes["place"][room:] = NULL
+    nodes["label"][room:] = nodes["row_of"][room:] = np.arange(room, room + n_more)
     nodes["free"][: n_more + n_free] = np.append(new, hull.nodes["free"][:n_free])
     return hull._replace(
         nodes=nodes,
-        counts=hull.counts + np.array([0, n_more]),
+        counts=hull.counts + np.array([0, n_more, 0]),
         theta=longer(hull.theta),
         statistics=longer(hull.statistics),
     )
@@ -128,7 +131,7 @@ def settle(hull: Hull, state: State) -> State:
     table, rows, new_row = _settle(hull)
     return state._replace(
         table=table,
-        assignments=new_row[hull.data["node"]],
+        assignments=new_row[hull.nodes["row_of"]][hull.labels],
         theta=hull.theta[rows],
         statistics=hull.statistics[rows],
     )
@@ -257,7 +260,6 @@ def add_node(hull: Hull, entity: np.uint64) -> int:
     hull.nodes[row].n_children = 0
     hull.nodes[row].n_here = 0
     hull.nodes[row].n_below = 0
-    hull.nodes[row].first_datum = NULL
     hull.nodes[row].entity = entity
     hull.statistics[row] = 0.0
     return row
@@ -279,14 +281,46 @@ def remove_node(hull: Hull, row: int) -> None:
 
 
 @compiled
+def node_of(hull: Hull, n: int) -> int:
+    """Return the row of the node of datum ``n``."""
+    return hull.nodes[hull.labels[n]].row_of
+
+
+@compiled
 def data_of(hull: Hull, row: int) -> Integers:
-    """Return the data of a node."""
+    """Return the data of a node, in ascending order."""
+    label = hull.nodes[row].label
     data = np.empty(hull.nodes[row].n_here, dtype=np.int64)
-    n = hull.nodes[row].first_datum
-    for k in range(data.size):
-        data[k] = n
-        n = hull.data[n].next
+    k = 0
+    for n in range(hull.labels.size):
+        if hull.labels[n] == label:
+            data[k] = n
+            k += 1
     return data
+
+
+@compiled
+def data_of_both(hull: Hull, a: int, b: int) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Return the data that are labelled with one of two rows, and whether it is the second."""
+    of_a, of_b = hull.nodes[a].label, hull.nodes[b].label
+    n = 0
+    for label in hull.labels:
+        n += label in (of_a, of_b)
+    data, is_of_b = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+    k = 0
+    for n in range(hull.labels.size):
+        if hull.labels[n] in (of_a, of_b):
+            data[k] = n
+            is_of_b[k] = hull.labels[n] == of_b
+            k += 1
+    return data, is_of_b
+
+
+@compiled
+def relabel(hull: Hull, data: Integers, row: int) -> None:
+    """Label data with their new node; counts and statistics are the caller's."""
+    for n in data:
+        hull.labels[n] = hull.nodes[row].label
 
 
 @compiled
@@ -301,31 +335,9 @@ def children_of(hull: Hull, row: int) -> Integers:
 
 
 @compiled
-def put_data(hull: Hull, model: Any, data: Any, row: int, rows: Integers) -> None:
-    """Overwrite the data of a node and their statistics; what passes above is the caller's."""
-    hull.statistics[row] = 0.0
-    hull.nodes[row].first_datum = NULL
-    hull.nodes[row].n_here = rows.size
-    for k in range(rows.size - 1, -1, -1):
-        _list_datum(hull, rows[k], row)
-        contract.add_statistics(model, data, rows[k], hull.statistics[row])
-
-
-@compiled
-def _list_datum(hull: Hull, n: int, row: int) -> None:
-    first = hull.nodes[row].first_datum
-    hull.data[n].node = row
-    hull.data[n].previous = NULL
-    hull.data[n].next = first
-    if first != NULL:
-        hull.data[first].previous = n
-    hull.nodes[row].first_datum = n
-
-
-@compiled
 def put_datum(hull: Hull, model: Any, data: Any, n: int, row: int) -> None:
     """Let a datum that is nowhere stop at ``row``."""
-    _list_datum(hull, n, row)
+    hull.labels[n] = hull.nodes[row].label
     hull.nodes[row].n_here += 1
     count_through(hull, row, 1)
     contract.add_statistics(model, data, n, hull.statistics[row])
@@ -334,14 +346,7 @@ def put_datum(hull: Hull, model: Any, data: Any, n: int, row: int) -> None:
 @compiled
 def take_datum(hull: Hull, model: Any, data: Any, n: int) -> None:
     """Take a datum off its node."""
-    row = hull.data[n].node
-    before, after = hull.data[n].previous, hull.data[n].next
-    if before == NULL:
-        hull.nodes[row].first_datum = after
-    else:
-        hull.data[before].next = after
-    if after != NULL:
-        hull.data[after].previous = before
+    row = node_of(hull, n)
     hull.nodes[row].n_here -= 1
     count_through(hull, row, -1)
     own = np.zeros(hull.statistics.shape[1])
@@ -350,6 +355,22 @@ def take_datum(hull: Hull, model: Any, data: Any, n: int) -> None:
         hull.statistics[row, d] = (
             hull.statistics[row, d] - own[d] if hull.nodes[row].n_here else 0.0
         )
+
+
+@compiled
+def pass_on(hull: Hull, row: int, other: int, n: int, sums: Floats) -> None:
+    """Let a node give ``n`` data with these statistics to another; labels are the caller's."""
+    if n > 0:
+        for d in range(sums.size):
+            hull.statistics[other, d] += sums[d]
+        hull.nodes[row].n_here -= n
+        hull.nodes[other].n_here += n
+        count_through(hull, row, -n)
+        count_through(hull, other, n)
+        for d in range(sums.size):
+            hull.statistics[row, d] = (
+                hull.statistics[row, d] - sums[d] if hull.nodes[row].n_here else 0.0
+            )
 
 
 @compiled

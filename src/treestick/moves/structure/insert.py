@@ -27,9 +27,10 @@ too small already: it is a probability, so it makes none of them larger.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from treestick import contract
 from treestick._jit import compiled
@@ -38,25 +39,29 @@ from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.choices import (
     choose_below_root,
+    choose_by_data,
     draw_index,
     least_of_best,
     log_sum,
+    pick,
 )
-from treestick.moves.structure.hull import ALIVE, FREE, Hull
+from treestick.moves.structure.hull import ALIVE, DATA, FREE, Hull
+from treestick.moves.tasks import sum_rows, sum_terms
 from treestick.random import (
     Key,
     Purpose,
     Stream,
     exponential,
     key_for,
+    key_of_part,
     next_word,
     open_stream,
+    reopen,
     uniform,
 )
 from treestick.tree.table import NULL
 
 N_LAUNCH_STEPS = 4
-MOST_LAUNCHED = 1000
 SEED_GROUP = 8
 """Data that join an anchor first."""
 LEAST = 1e-5
@@ -81,42 +86,48 @@ def move_insert(
             break
         counts[0] += 1
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
+        of_data = key_of_part(key, number)
         if uniform(stream) < 0.5:
-            counts[1] += _birth(stream, model, data, sticks, hull)
+            counts[1] += _birth(of_data, stream, model, data, sticks, hull)
         else:
-            counts[2] += _death(stream, model, data, sticks, hull)
+            counts[2] += _death(of_data, stream, model, data, sticks, hull)
     return counts
 
 
 @compiled
-def _birth(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) -> bool:
-    p = hull.data[int(uniform(stream) * hull.data.size)].node
+def _birth(key: Key, stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) -> bool:
+    p = choose_by_data(stream, hull)
     for _ in range(int(uniform(stream) * 3.0)):
         p = p if p == NULL else hull.nodes[p].parent
     if p == NULL:
         return False
     around = _around(hull, p)
-    pool = _data_of_all(hull, around)
-    takes = np.zeros(pool.size, dtype=np.bool_)
+    index = _index(hull, around)
+    pool = _data_of_all(hull, index, NULL, np.empty(0, dtype=np.int64))
+    n_pool = pool.rows.size
     adopts = np.zeros(around.size, dtype=np.bool_)
-    log_c = _lead(stream, model, data, hull, around, pool, takes, adopts, DRAWN)
-    rows = pool[takes]
+    picked = pick(stream, n_pool)
+    lead = launch(
+        stream, model, data, hull, around, index, pool.rows[picked], pool.source[picked], n_pool
+    )
+    log_c = take_data(key, model, data, pool, hull.counts[DATA], lead, DRAWN)
+    log_c += _adopt(stream, model, hull, around, index, lead, adopts, DRAWN)
+    rows, back = pool.rows[pool.takes], pool.source[pool.takes]
     children = around[adopts]
     if rows.size + children.size == 0:
         return False
-    back, parents = np.empty_like(rows), np.empty_like(children)
-    for k in range(rows.size):
-        back[k] = hull.data[rows[k]].node
+    parents = np.empty_like(children)
     for k in range(children.size):
         parents[k] = hull.nodes[children[k]].parent
-    fitted = _fitted(hull, p, back, children, parents)
+    n_taken, sums = sum_by_place(model, data, rows, back, around.size, hull.counts[DATA])
+    fitted = _fitted(hull, p, around, n_taken, children, parents)
     if fitted.size > MOST_FITTED:
         return False
-    log_proposed = log_c + math.log(pool.size / (3.0 * hull.data.size))
+    log_proposed = log_c + math.log(n_pool / (3.0 * hull.counts[DATA]))
     before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, fitted, GIVEN)
     theta, statistics = hull.theta[fitted], hull.statistics[fitted]
     b = on.add_node(hull, next_word(stream))
-    _take(hull, model, data, b, p, rows, children)
+    _take(hull, b, p, around, n_taken, sums, children)
     if not _has_empty_leaf(hull, fitted):
         both = np.append(fitted, b)
         after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, both, DRAWN)
@@ -124,10 +135,12 @@ def _birth(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) ->
         level = -exponential(stream)
         if log_ratio > level:  # rule 5
             log_ratio += _send_children(stream, model, hull, b, children, parents, GIVEN)
-            log_ratio += _send_data(stream, model, data, hull, around, rows, back, GIVEN)
+            targets = _prepare_targets(model, hull, around)
+            log_ratio += send_data(key, model, data, rows, hull.counts[DATA], targets, back, GIVEN)
         if log_ratio > level:
+            on.relabel(hull, rows, b)
             return True
-    _give_back(hull, model, data, b, rows, back, children, parents)
+    _give_back(hull, b, around, n_taken, sums, children, parents)
     on.remove_node(hull, b)
     for k in range(fitted.size):
         hull.theta[fitted[k]] = theta[k]
@@ -136,50 +149,63 @@ def _birth(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) ->
 
 
 @compiled
-def _death(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) -> bool:
+def _death(key: Key, stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) -> bool:
     n_nodes = hull.counts[ALIVE]
     if n_nodes == 1:
         return False
     b = choose_below_root(stream, hull)
     p = hull.nodes[b].parent
-    rows, children = on.data_of(hull, b), on.children_of(hull, b)
-    parents, back = np.empty_like(children), np.empty_like(rows)
+    children = on.children_of(hull, b)
+    parents = np.empty_like(children)
     log_proposed = -math.log(n_nodes - 1.0)
     log_proposed += _send_children(stream, model, hull, b, children, parents, DRAWN)
     if log_proposed == -math.inf:
         return False
     around = _around_without(hull, b, children, parents)
-    log_proposed += _send_data(stream, model, data, hull, around, rows, back, DRAWN)
-    fitted = _fitted(hull, p, back, children, parents)
+    rows = on.data_of(hull, b)
+    back = np.empty_like(rows)
+    targets = _prepare_targets(model, hull, around)
+    log_proposed += send_data(key, model, data, rows, hull.counts[DATA], targets, back, DRAWN)
+    n_taken, sums = sum_by_place(model, data, rows, back, around.size, hull.counts[DATA])
+    fitted = _fitted(hull, p, around, n_taken, children, parents)
     if fitted.size > MOST_FITTED:
         return False
     both = np.append(fitted, b)
     before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, both, GIVEN)
     theta, statistics = hull.theta[both], hull.statistics[both]
     entity = hull.nodes[b].entity
-    _give_back(hull, model, data, b, rows, back, children, parents)
+    _give_back(hull, b, around, n_taken, sums, children, parents)
     on.remove_node(hull, b)
     if not _has_empty_leaf(hull, fitted):
         after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, fitted, DRAWN)
-        pool = _data_of_all(hull, around)
+        n_pool = 0
+        for row in around:
+            n_pool += hull.nodes[row].n_here
         log_ratio = -math.inf
-        if pool.size > 0:
+        if n_pool > 0:
             log_ratio = after - before - log_proposed
-            log_ratio += math.log(pool.size / (3.0 * hull.data.size))
+            log_ratio += math.log(n_pool / (3.0 * hull.counts[DATA]))
         level = -exponential(stream)
         if log_ratio > level:  # rule 5
-            is_of_b = np.zeros(hull.data.size, dtype=np.bool_)
-            is_of_b[rows] = True
-            takes = is_of_b[pool]
+            index = _index(hull, around)
+            pool = _data_of_all(hull, index, b, back)
             adopts = np.zeros(around.size, dtype=np.bool_)
             for k in range(around.size):
                 for child in children:
                     adopts[k] |= around[k] == child
-            log_ratio += _lead(stream, model, data, hull, around, pool, takes, adopts, GIVEN)
+            picked = pick(stream, n_pool)
+            lead = launch(
+                stream, model, data, hull, around, index, pool.rows[picked], pool.source[picked],
+                n_pool,
+            )  # fmt: skip
+            log_ratio += take_data(key, model, data, pool, hull.counts[DATA], lead, GIVEN)
+            log_ratio += _adopt(stream, model, hull, around, index, lead, adopts, GIVEN)
         if log_ratio > level:
+            for k in range(rows.size):
+                hull.labels[rows[k]] = hull.nodes[around[back[k]]].label
             return True
     new = on.add_node(hull, entity)
-    _take(hull, model, data, new, p, rows, children)
+    _take(hull, new, p, around, n_taken, sums, children)
     for k in range(both.size):
         row = new if both[k] == b else both[k]
         hull.theta[row] = theta[k]
@@ -192,26 +218,30 @@ def _death(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull) ->
 
 @compiled
 def _take(
-    hull: Hull, model: Any, data: Any, b: int, p: int, rows: Integers, children: Integers
+    hull: Hull,
+    b: int,
+    p: int,
+    around: Integers,
+    n_taken: Integers,
+    sums: Floats,
+    children: Integers,
 ) -> None:
     """Make B a child of P with these data and children."""
     on.hang(hull, b, p)
     for child in children:
         on.take_off(hull, child)
         on.hang(hull, child, b)
-    for n in rows:
-        on.take_datum(hull, model, data, n)
-        on.put_datum(hull, model, data, n, b)
+    for j in range(around.size):
+        on.pass_on(hull, around[j], b, n_taken[j], sums[j])
 
 
 @compiled
 def _give_back(
     hull: Hull,
-    model: Any,
-    data: Any,
     b: int,
-    rows: Integers,
-    back: Integers,
+    around: Integers,
+    n_taken: Integers,
+    sums: Floats,
     children: Integers,
     parents: Integers,
 ) -> None:
@@ -222,10 +252,24 @@ def _give_back(
             if (parents[k] == p) == (turn == 0):
                 on.take_off(hull, children[k])
                 on.hang(hull, children[k], parents[k])
-    for k in range(rows.size):
-        on.take_datum(hull, model, data, rows[k])
-        on.put_datum(hull, model, data, rows[k], back[k])
+    for j in range(around.size):
+        on.pass_on(hull, b, around[j], n_taken[j], sums[j])
     on.take_off(hull, b)
+
+
+@compiled
+def sum_by_place(
+    model: Any, data: Any, rows: Integers, places: Integers, n_places: int, n_data: int
+) -> tuple[Integers, Floats]:
+    """Return of each place how many data go to it or come from it, and their statistics."""
+    _, _, width = contract.widths(model)
+    counts, sums = np.zeros(n_places, dtype=np.int64), np.zeros((n_places, width))
+    for place in places:
+        counts[place] += 1
+    for j in range(n_places):
+        if counts[j] > 0:
+            sums[j] = sum_rows(model, data, rows[places == j], n_data)
+    return counts, sums
 
 
 @compiled
@@ -237,11 +281,18 @@ def _has_empty_leaf(hull: Hull, rows: Integers) -> bool:
 
 
 @compiled
-def _fitted(hull: Hull, p: int, back: Integers, children: Integers, parents: Integers) -> Integers:
+def _fitted(
+    hull: Hull,
+    p: int,
+    around: Integers,
+    n_taken: Integers,
+    children: Integers,
+    parents: Integers,
+) -> Integers:
     """Return all nodes but B that give or take something."""
     is_in = np.zeros(hull.nodes.size, dtype=np.bool_)
     is_in[p] = True
-    is_in[back] = True
+    is_in[around[n_taken > 0]] = True
     is_in[children] = True
     is_in[parents] = True
     return np.flatnonzero(is_in)
@@ -297,20 +348,56 @@ def _list_children(hull: Hull, row: int, rows: Integers, n: int) -> int:
 
 
 @compiled
-def _data_of_all(hull: Hull, rows: Integers) -> Integers:
-    """Return the data of some nodes."""
-    total = 0
-    for row in rows:
-        total += hull.nodes[row].n_here
-    data = np.empty(total, dtype=np.int64)
-    k = 0
-    for row in rows:
-        n = hull.nodes[row].first_datum
-        while n != NULL:
-            data[k] = n
-            k += 1
-            n = hull.data[n].next
-    return data
+def _index(hull: Hull, around: Integers) -> Integers:
+    """Return of each row its place in ``around``, or NULL."""
+    index = np.full(hull.nodes.size, NULL)
+    for j in range(around.size):
+        index[around[j]] = j
+    return index
+
+
+class Pool(NamedTuple):
+    """The data of some nodes, in ascending order."""
+
+    rows: Integers
+    source: Integers
+    """Of each: the place of its node,"""
+    takes: npt.NDArray[np.bool_]
+    """and whether B has it."""
+
+
+@compiled
+def _data_of_all(hull: Hull, index: Integers, b: int, back: Integers) -> Pool:
+    """Return the data of the nodes that have a place, and those of B, if it is not NULL.
+
+    The latter have the places that they go ``back`` to.
+    """
+    place = np.empty(hull.nodes.size, dtype=np.int64)  # of each label
+    for label in range(place.size):
+        place[label] = index[hull.nodes[label].row_of]
+    of_b = NULL if b == NULL else hull.nodes[b].label
+    n_rows = 0
+    for label in hull.labels:
+        n_rows += label == of_b or place[label] != NULL
+    pool = Pool(
+        np.empty(n_rows, dtype=np.int64),
+        np.empty(n_rows, dtype=np.int64),
+        np.zeros(n_rows, dtype=np.bool_),
+    )
+    k, n_back = 0, 0
+    for n in range(hull.labels.size):
+        label = hull.labels[n]
+        if label == of_b:
+            pool.source[k] = back[n_back]
+            pool.takes[k] = True
+            n_back += 1
+        elif place[label] != NULL:
+            pool.source[k] = place[label]
+        else:
+            continue
+        pool.rows[k] = n
+        k += 1
+    return pool
 
 
 # -- choices with B there --------------------------------------------------------------------------
@@ -376,69 +463,84 @@ def _send_children(
     return total_log_p
 
 
+class Targets(NamedTuple):
+    """Nodes that data of B may go to."""
+
+    prepared: Floats
+    log_weights: Floats
+    """From how many data they have."""
+
+
 @compiled
-def _send_data(
-    stream: Stream,
+def _prepare_targets(model: Any, hull: Hull, around: Integers) -> Targets:
+    _, prepared_width, _ = contract.widths(model)
+    targets = Targets(np.empty((around.size, prepared_width)), np.empty(around.size))
+    for j in range(around.size):
+        contract.prepare(model, hull.theta[around[j]], targets.prepared[j])
+        targets.log_weights[j] = math.log(hull.nodes[around[j]].n_here + 1.0)
+    return targets
+
+
+@compiled
+def send_data(
+    key: Key,
     model: Any,
     data: Any,
-    hull: Hull,
-    around: Integers,
     rows: Integers,
+    n_data: int,
+    targets: Targets,
     back: Integers,
     is_drawn: np.int64,
 ) -> float:
-    """Choose where data of B go ``back`` to, if ``is_drawn``; return the log probability."""
-    _, prepared_width, _ = contract.widths(model)
-    prepared = np.empty((around.size, prepared_width))
-    for j in range(around.size):
-        contract.prepare(model, hull.theta[around[j]], prepared[j])
-    log_g = np.empty(around.size)
-    total_log_p = 0.0
+    """Choose places that data of B go ``back`` to, if ``is_drawn``; return the log probability."""
+    stream = open_stream(key)
+    n_targets = targets.log_weights.size
+    log_g, terms = np.empty(n_targets), np.empty((rows.size, 1))
     for k in range(rows.size):
-        for j in range(around.size):
-            log_g[j] = contract.log_likelihood(model, data, rows[k], prepared[j])
-            log_g[j] += math.log(hull.nodes[around[j]].n_here + 1.0)
+        for j in range(n_targets):
+            log_g[j] = contract.log_likelihood(model, data, rows[k], targets.prepared[j])
+            log_g[j] += targets.log_weights[j]
         if is_drawn:
-            back[k] = around[draw_index(stream, log_g)]
-        for j in range(around.size):
-            if around[j] == back[k]:
-                total_log_p += log_g[j]
-        total_log_p -= log_sum(log_g)
-    return total_log_p
+            reopen(stream, key_for(key, Purpose.SIDE, rows[k]))
+            back[k] = draw_index(stream, log_g)
+        terms[k, 0] = log_g[back[k]] - log_sum(log_g)
+    return sum_terms(terms, rows, n_data)[0]
 
 
 # -- what B takes ----------------------------------------------------------------------------------
 
 
+class Lead(NamedTuple):
+    """What a launch has found of the nodes around and, in the last row, of B."""
+
+    theta: Floats
+    prepared: Floats
+    lean: Floats
+    """Of each node: how much likelier B is, from how many there are."""
+
+
 @compiled
-def _lead(
+def launch(
     stream: Stream,
     model: Any,
     data: Any,
     hull: Hull,
     around: Integers,
-    pool: Integers,
-    takes: Any,
-    adopts: Any,
-    is_drawn: np.int64,
-) -> float:
-    """Let an anchor lead; return the log probability of what B takes, drawn if ``is_drawn``.
+    index: Integers,
+    picked: Integers,
+    source: Integers,
+    n_pool: int,
+) -> Lead:
+    """Let an anchor lead.
 
-    The anchor is a datum, or one or two children, large ones more often. Parameters of B are
-    estimated from it, then, some times, from data and children that like them better than their own
-    node's; those of the nodes that lose data by this are estimated again, too.
+    It is a datum, or one or two children, large ones more often. Parameters of B are estimated from
+    it, then, some times, from data and children that like them better than their own node's; those
+    of the nodes that lose data by this are estimated again, too. ``picked`` are rows of data, of
+    which the last is the anchor, and ``source`` their places.
     """
     width, prepared_width, statistics_width = contract.widths(model)
-    n_around = around.size
-    index = np.empty(hull.nodes.size, dtype=np.int64)
-    for j in range(n_around):
-        index[around[j]] = j
-    launched = pool
-    if pool.size > MOST_LAUNCHED:
-        launched = np.empty(MOST_LAUNCHED, dtype=np.int64)
-        for k in range(MOST_LAUNCHED):
-            launched[k] = pool[int(uniform(stream) * pool.size)]
-    scale = pool.size / launched.size
+    n_around, n_launched = around.size, picked.size - 1
+    scale = n_pool / n_launched
     # The last row is that of B.
     theta = np.empty((n_around + 1, width))
     prepared = np.empty((n_around + 1, prepared_width))
@@ -446,20 +548,18 @@ def _lead(
         theta[j] = hull.theta[around[j]]
         contract.prepare(model, theta[j], prepared[j])
     statistics = np.zeros((n_around + 1, statistics_width))
-    counts = np.zeros(n_around + 1)
+    counts, lean = np.zeros(n_around + 1), np.zeros(n_around)
     below = np.empty((n_around, width))
     n_below = 0
     from_datum = n_around == 1 or uniform(stream) < 0.5
     if from_datum:
-        contract.add_statistics(
-            model, data, pool[int(uniform(stream) * pool.size)], statistics[n_around]
-        )
+        contract.add_statistics(model, data, picked[n_launched], statistics[n_around])
         counts[n_around] = 1.0
     else:
         n_below = 1 + int(uniform(stream) * 2.0)
         for k in range(n_below):
             below[k] = theta[_choose_anchor(stream, hull, around)]
-    liking, own = np.empty(launched.size), np.empty(launched.size)
+    liking, own = np.empty(n_launched), np.empty(n_launched)
     is_new = np.ones(n_around, dtype=np.bool_)
     for step in range(N_LAUNCH_STEPS + 1):
         contract.estimate(
@@ -470,6 +570,7 @@ def _lead(
         if step > 0:
             for j in range(n_around):
                 is_new[j] = counts[j] > 0.0
+                lean[j] = _lean(hull, around[j], counts, j, n_around)
                 if is_new[j]:
                     row = around[j]
                     for d in range(statistics_width):
@@ -481,27 +582,26 @@ def _lead(
                     contract.prepare(model, theta[j], prepared[j])
         if step == N_LAUNCH_STEPS:
             break
-        for k in range(launched.size):
-            n = launched[k]
-            j = index[hull.data[n].node]
+        for k in range(n_launched):
+            n, j = picked[k], source[k]
             if is_new[j]:
                 own[k] = contract.log_likelihood(model, data, n, prepared[j])
             liking[k] = contract.log_likelihood(model, data, n, prepared[n_around]) - own[k]
             if step > 1:
-                liking[k] += _lean(hull, around[j], counts, j, n_around)
+                liking[k] += lean[j]
         threshold = 0.0
         if step == 0 and from_datum:
             threshold = least_of_best(liking, SEED_GROUP)
         statistics[:] = 0.0
         counts[:] = 0.0
-        for k in range(launched.size):
+        for k in range(n_launched):
             if liking[k] >= threshold:
-                j = index[hull.data[launched[k]].node]
-                contract.add_statistics(model, data, launched[k], statistics[n_around])
-                contract.add_statistics(model, data, launched[k], statistics[j])
+                j = source[k]
+                contract.add_statistics(model, data, picked[k], statistics[n_around])
+                contract.add_statistics(model, data, picked[k], statistics[j])
                 counts[n_around] += 1.0
                 counts[j] += 1.0
-        if launched.size < pool.size:
+        if n_launched < n_pool:
             for j in range(n_around + 1):
                 counts[j] *= scale
                 for d in range(statistics_width):
@@ -511,20 +611,51 @@ def _lead(
             if _pull(model, hull, around[j], theta, index, n_around) > 0.0:
                 below[n_below] = hull.theta[around[j]]
                 n_below += 1
+    return Lead(theta, prepared, lean)
 
-    log_c = 0.0
-    for k in range(pool.size):
-        n = pool[k]
-        j = index[hull.data[n].node]
-        difference = contract.log_likelihood(model, data, n, prepared[n_around])
-        difference -= contract.log_likelihood(model, data, n, prepared[j])
-        difference += _lean(hull, around[j], counts, j, n_around)
+
+@compiled
+def take_data(
+    key: Key,
+    model: Any,
+    data: Any,
+    pool: Pool,
+    n_data: int,
+    lead: Lead,
+    is_drawn: np.int64,
+) -> float:
+    """Choose which data B takes, if ``is_drawn``; return the log probability."""
+    stream = open_stream(key)
+    takes = pool.takes
+    terms, b = np.empty((pool.rows.size, 1)), lead.lean.size
+    for k in range(pool.rows.size):
+        n, j = pool.rows[k], pool.source[k]
+        difference = contract.log_likelihood(model, data, n, lead.prepared[b])
+        difference -= contract.log_likelihood(model, data, n, lead.prepared[j])
+        difference += lead.lean[j]
         q = LEAST + (1.0 - 2.0 * LEAST) / (1.0 + math.exp(min(-difference, 500.0)))
         if is_drawn:
+            reopen(stream, key_for(key, Purpose.SIDE, n))
             takes[k] = uniform(stream) < q
-        log_c += math.log(q if takes[k] else 1.0 - q)
-    for j in range(1, n_around):
-        difference = 0.5 * _pull(model, hull, around[j], theta, index, n_around)
+        terms[k, 0] = math.log(q if takes[k] else 1.0 - q)
+    return sum_terms(terms, pool.rows, n_data)[0]
+
+
+@compiled
+def _adopt(
+    stream: Stream,
+    model: Any,
+    hull: Hull,
+    around: Integers,
+    index: Integers,
+    lead: Lead,
+    adopts: Any,
+    is_drawn: np.int64,
+) -> float:
+    """Choose which of the nodes around B adopts, if ``is_drawn``; return the log probability."""
+    log_c = 0.0
+    for j in range(1, around.size):
+        difference = 0.5 * _pull(model, hull, around[j], lead.theta, index, around.size)
         q = 1.0 / (1.0 + math.exp(min(-difference, 500.0)))
         q = LEAST_CHILD + (1.0 - 2.0 * LEAST_CHILD) * q
         if is_drawn:

@@ -27,20 +27,21 @@ from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.moves.structure import hull as on
-from treestick.moves.structure.hull import ALIVE, FREE, Hull
+from treestick.moves.structure.hull import ALIVE, DATA, FREE, Hull
 from treestick.random import Key, Purpose, Stream, key_for, next_word, open_stream, uniform
 from treestick.tree.table import NULL
 from treestick.wide import ABREAST
 
 LEVELS = 3
 BATCH = 32
+MOST_LOGS = 2**14
 
 
 class Logs(NamedTuple):
     """Logarithms that are asked for again and again."""
 
     whole: Floats
-    """Of whole numbers from 1."""
+    """Of whole numbers from 1, as far as it goes."""
     alpha: Floats
     """Of each depth: alpha itself,"""
     log_alpha: Floats
@@ -52,7 +53,7 @@ class Logs(NamedTuple):
 
 @compiled
 def _make_logs(sticks: Sticks, hull: Hull) -> Logs:
-    whole = np.zeros(hull.data.size + 2)
+    whole = np.zeros(min(hull.counts[DATA] + 2, MOST_LOGS))
     for n in range(1, whole.size):
         whole[n] = math.log(n)
     n_depths = hull.nodes.size + LEVELS + 1
@@ -62,6 +63,11 @@ def _make_logs(sticks: Sticks, hull: Hull) -> Logs:
         log_alpha[depth] = math.log(alpha[depth]) if alpha[depth] > 0.0 else -math.inf
         log_stop[depth] = math.log1p(alpha[depth])
     return Logs(whole, alpha, log_alpha, log_stop, math.log(sticks.gamma))
+
+
+@compiled
+def _log(logs: Logs, n: int) -> float:
+    return logs.whole[n] if n < logs.whole.size else math.log(n)
 
 
 @compiled
@@ -87,7 +93,7 @@ def move_singles(
         n_batch = min(BATCH, first + n - start)
         for k in range(n_batch):
             stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
-            batch[k] = int(uniform(stream) * hull.data.size)
+            batch[k] = int(uniform(stream) * hull.counts[DATA])
         for block in range(n_blocks):
             if _is_in_use(hull, block):
                 _compute(model, data, batch, 0, n_batch, block, prepared, log_f)
@@ -98,7 +104,7 @@ def move_singles(
             uniform(stream)  # it chose the datum
             counts[0] += 1
             n_new = _move_one(stream, model, data, sticks, hull, batch[k], log_f[:, k], reach, logs)
-            row = hull.data[batch[k]].node
+            row = on.node_of(hull, batch[k])
             counts[1] += n_new != 0
             for _ in range(n_new):
                 _prepare(model, hull, row, prepared)
@@ -163,7 +169,7 @@ def _move_one(
     logs: Logs,
 ) -> int:
     """Move one datum; return the length of its new chain, or minus that of the one it had."""
-    old = hull.data[n].node
+    old = on.node_of(hull, n)
     top, length = _own_chain(hull, old)
     if length >= log_f.shape[0]:
         return 0  # rule 1
@@ -222,7 +228,7 @@ def _choose(
         depth = hull.nodes[row].depth
         reached = 0.0
         if row != 0:
-            reached = reach[hull.nodes[row].parent] + logs.whole[n_here + n_below]
+            reached = reach[hull.nodes[row].parent] + _log(logs, n_here + n_below)
         alpha = logs.alpha[depth]
         log_all = math.log(n_here + n_below + alpha + 1.0)
         if n_below == 0:
@@ -230,7 +236,7 @@ def _choose(
         else:
             log_on = math.log((n_below + alpha) / (n_below + sticks.gamma)) - log_all
         reach[row] = reached + log_on
-        log_f[0, row] += reached + logs.whole[n_here + 1] - log_all
+        log_f[0, row] += reached + _log(logs, n_here + 1) - log_all
         largest = max(largest, log_f[0, row])
         log_chain = reach[row] + logs.log_gamma
         for levels in range(1, log_f.shape[0]):

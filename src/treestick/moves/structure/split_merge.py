@@ -29,7 +29,7 @@ too small already: it is a probability, so it makes none of them larger.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,24 +38,30 @@ from treestick._jit import compiled
 from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
-from treestick.moves.structure.choices import choose_below_root, choose_node, log_choice_of_node
-from treestick.moves.structure.hull import ALIVE, FREE, Hull
+from treestick.moves.structure.choices import (
+    choose_below_root,
+    choose_node,
+    log_choice_of_node,
+    pick,
+)
+from treestick.moves.structure.hull import ALIVE, DATA, FREE, Hull
+from treestick.moves.tasks import sum_rows, sum_terms
 from treestick.random import (
     Key,
     Purpose,
     Stream,
     exponential,
     key_for,
+    key_of_part,
     next_word,
     open_stream,
+    reopen,
     uniform,
 )
 from treestick.tree.table import NULL
 
 SMART_SPLIT, SMART_MERGE = 0, 1
 N_LAUNCH_STEPS = 4
-MOST_LAUNCHED = 1000
-"""Data that take part in the launch; all are given a side in the end."""
 LEAST = 1e-4
 """No side is less likely than this."""
 
@@ -74,38 +80,45 @@ def move_split_merge(
             break
         counts[0] += 1
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
+        of_data = key_of_part(key, number)
         if uniform(stream) < 0.5:
-            counts[1] += _split(stream, model, data, sticks, hull, kind)
+            counts[1] += _split(of_data, stream, model, data, sticks, hull, kind)
         else:
-            counts[2] += _merge(stream, model, data, sticks, hull, kind)
+            counts[2] += _merge(of_data, stream, model, data, sticks, hull, kind)
     return counts
 
 
 @compiled
-def _split(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int) -> bool:
+def _split(
+    key: Key, stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int
+) -> bool:
     a = choose_node(stream, hull)
     q = _choose_place(stream, hull, a)
-    rows, children = on.data_of(hull, a), on.children_of(hull, a)
-    if q == NULL or rows.size + children.size == 0:
+    children = on.children_of(hull, a)
+    if q == NULL or hull.nodes[a].n_here + children.size == 0:
         return False
-    on_b = np.empty(rows.size + children.size, dtype=np.bool_)
-    if kind == SMART_SPLIT:
-        log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, DRAWN)
-    else:
-        log_c = _toss_sides(stream, rows.size, on_b, DRAWN)
-    if not _may_give(hull, a, q, children, on_b):
+    rows = on.data_of(hull, a)
+    on_b = np.empty(rows.size, dtype=np.bool_)
+    adopted = np.empty(children.size, dtype=np.bool_)
+    log_c = _choose_sides(
+        key, stream, model, data, hull, a, q, rows, on_b, children, adopted, kind, DRAWN
+    )
+    given = rows[on_b]
+    if not _may_give(hull, a, q, given.size, children, adopted):
         return False
     log_proposed = log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
     before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a]), GIVEN)
     theta, statistics = hull.theta[a].copy(), hull.statistics[a].copy()
     b = on.add_node(hull, next_word(stream))
-    _give(hull, model, data, a, b, q, rows, children, on_b)
+    sums = sum_rows(model, data, given, hull.counts[DATA])
+    _give(hull, a, b, q, given.size, sums, children, adopted)
     after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), DRAWN)
     log_ratio = after - before - log_proposed
     level = -exponential(stream)
     if log_ratio > level:  # rule 4
         log_ratio += _log_choice_of_pair(model, hull, a, b, kind)
     if log_ratio > level:
+        on.relabel(hull, given, b)
         return True
     _absorb(hull, a, b)
     hull.theta[a] = theta
@@ -114,7 +127,9 @@ def _split(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
 
 
 @compiled
-def _merge(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int) -> bool:
+def _merge(
+    key: Key, stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int
+) -> bool:
     a, b = _choose_pair(stream, model, hull, kind)
     if a == NULL:
         return False
@@ -125,31 +140,27 @@ def _merge(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
     before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), GIVEN)
     theta_a, theta_b = hull.theta[a].copy(), hull.theta[b].copy()
     statistics_a, statistics_b = hull.statistics[a].copy(), hull.statistics[b].copy()
-    entity = hull.nodes[b].entity
-    n_of_a = hull.nodes[a].n_here
-    children_of_b = on.children_of(hull, b)
+    entity, n_given, of_b = hull.nodes[b].entity, hull.nodes[b].n_here, on.children_of(hull, b)
     _absorb(hull, a, b)
-    rows, children = on.data_of(hull, a), on.children_of(hull, a)
-    on_b = np.zeros(rows.size + children.size, dtype=np.bool_)
-    on_b[n_of_a : rows.size] = True
+    children = on.children_of(hull, a)
+    adopted = np.zeros(children.size, dtype=np.bool_)
     for k in range(children.size):
-        for child in children_of_b:
-            if child == children[k]:
-                on_b[rows.size + k] = True
+        for child in of_b:
+            adopted[k] |= child == children[k]
     after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a]), DRAWN)
     log_ratio = after - before - log_proposed
     log_ratio += log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q)
     level = -exponential(stream)
     if log_ratio > level:  # rule 4
-        if kind == SMART_SPLIT:
-            log_c = _lead_sides(stream, model, data, hull, a, q, rows, children, on_b, GIVEN)
-        else:
-            log_c = _toss_sides(stream, rows.size, on_b, GIVEN)
-        log_ratio += log_c
-    if log_ratio > level:
-        return True
+        rows, on_b = on.data_of_both(hull, a, b)
+        log_ratio += _choose_sides(
+            key, stream, model, data, hull, a, q, rows, on_b, children, adopted, kind, GIVEN
+        )
+        if log_ratio > level:
+            on.relabel(hull, rows[on_b], a)
+            return True
     b = on.add_node(hull, entity)
-    _give(hull, model, data, a, b, q, rows, children, on_b)
+    _give(hull, a, b, q, n_given, statistics_b, children, adopted)
     hull.theta[a] = theta_a
     hull.theta[b] = theta_b
     hull.statistics[a] = statistics_a
@@ -161,22 +172,21 @@ def _merge(stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, ki
 
 
 @compiled
-def _may_give(hull: Hull, a: int, q: int, children: Integers, on_b: Any) -> bool:
-    """Say whether rule 3 allows these sides. ``on_b`` has the data first, then the children."""
-    n_rows = on_b.size - children.size
-    n_on_b = 0
-    for k in range(on_b.size):
-        n_on_b += on_b[k]
-    if n_on_b == 0:
+def _may_give(hull: Hull, a: int, q: int, n_given: int, children: Integers, adopted: Any) -> bool:
+    """Say whether rule 3 allows B to have so many data, and the adopted children."""
+    n_adopted = 0
+    for k in range(children.size):
+        n_adopted += adopted[k]
+    if n_given + n_adopted == 0:
         return False
     if q == a:
         return True
-    if n_on_b == on_b.size:
+    if n_given == hull.nodes[a].n_here and n_adopted == children.size:
         return False
     row = q
     while row != NULL:
         for k in range(children.size):
-            if children[k] == row and on_b[n_rows + k]:
+            if children[k] == row and adopted[k]:
                 return False
         row = hull.nodes[row].parent
     return True
@@ -185,34 +195,18 @@ def _may_give(hull: Hull, a: int, q: int, children: Integers, on_b: Any) -> bool
 @compiled
 def _give(
     hull: Hull,
-    model: Any,
-    data: Any,
     a: int,
     b: int,
     q: int,
-    rows: Integers,
+    n_given: int,
+    sums: Floats,
     children: Integers,
-    on_b: Any,
+    adopted: Any,
 ) -> None:
-    """Give one side of what A has to the new node B, a child of Q."""
-    n_b = 0
-    for k in range(rows.size):
-        n_b += on_b[k]
-    rows_a = np.empty(rows.size - n_b, dtype=np.int64)
-    rows_b = np.empty(n_b, dtype=np.int64)
-    i, j = 0, 0
-    for k in range(rows.size):
-        if on_b[k]:
-            rows_b[j] = rows[k]
-            j += 1
-        else:
-            rows_a[i] = rows[k]
-            i += 1
-    on.put_data(hull, model, data, a, rows_a)
-    on.put_data(hull, model, data, b, rows_b)
-    on.count_through(hull, a, -n_b)
+    """Give some data of A, with these statistics, and some children to B, a child of Q."""
+    on.pass_on(hull, a, b, n_given, sums)
     for k in range(children.size):
-        if on_b[rows.size + k]:
+        if adopted[k]:
             on.take_off(hull, children[k])
             on.hang(hull, children[k], b)
     on.hang(hull, b, q)
@@ -220,28 +214,13 @@ def _give(
 
 @compiled
 def _absorb(hull: Hull, a: int, b: int) -> None:
-    """Give all that B has to A: its data behind those of A; and forget B."""
-    rows, children = on.data_of(hull, b), on.children_of(hull, b)
+    """Give all that B has to A, and forget B."""
+    children = on.children_of(hull, b)
     on.take_off(hull, b)
     for k in range(children.size):
         on.take_off(hull, children[k])
         on.hang(hull, children[k], a)
-    last = NULL
-    n = hull.nodes[a].first_datum
-    while n != NULL:
-        last, n = n, hull.data[n].next
-    if rows.size > 0:
-        hull.data[rows[0]].previous = last
-        if last == NULL:
-            hull.nodes[a].first_datum = rows[0]
-        else:
-            hull.data[last].next = rows[0]
-    for n in rows:
-        hull.data[n].node = a
-    hull.nodes[a].n_here += rows.size
-    on.count_through(hull, a, rows.size)
-    for d in range(hull.statistics.shape[1]):
-        hull.statistics[a, d] += hull.statistics[b, d]
+    on.pass_on(hull, b, a, hull.nodes[b].n_here, hull.statistics[b].copy())
     on.remove_node(hull, b)
 
 
@@ -349,30 +328,8 @@ def _suitability(model: Any, hull: Hull, b: int) -> Floats:
 
 
 @compiled
-def _toss_sides(stream: Stream, n_rows: int, on_b: Any, is_drawn: np.int64) -> float:
-    """Toss a coin of unknown bias for the data and another one for the children.
-
-    With the bias uniform, n_b of n on B have the probability n_b! (n - n_b)! / (n + 1)!. Return the
-    logarithm for the sides in ``on_b``, which are drawn if ``is_drawn``.
-    """
-    log_c = 0.0
-    for part in range(2):
-        start = 0 if part == 0 else n_rows
-        stop = n_rows if part == 0 else on_b.size
-        if is_drawn == DRAWN:
-            bias = uniform(stream)
-            for k in range(start, stop):
-                on_b[k] = uniform(stream) < bias
-        n_b = 0
-        for k in range(start, stop):
-            n_b += on_b[k]
-        n = stop - start
-        log_c += math.lgamma(n_b + 1.0) + math.lgamma(n - n_b + 1.0) - math.lgamma(n + 2.0)
-    return log_c
-
-
-@compiled
-def _lead_sides(
+def _choose_sides(
+    key: Key,
     stream: Stream,
     model: Any,
     data: Any,
@@ -380,46 +337,121 @@ def _lead_sides(
     a: int,
     q: int,
     rows: Integers,
-    children: Integers,
     on_b: Any,
+    children: Integers,
+    adopted: Any,
+    kind: int,
     is_drawn: np.int64,
 ) -> float:
-    """Let the data lead: from one of them (or of the children), a few steps of two means.
+    """Choose what goes to B, if ``is_drawn``; return the log probability.
 
-    An anchor is chosen, and its side starts with parameters estimated from it alone; then data and
-    children go where they are likelier and both sides are estimated again, some times. In the end
-    each has a probability of its own for B. Which of the two is called B is a coin's choice. Return
-    the log probability of the sides in ``on_b``, which are drawn if ``is_drawn``.
+    Which of the two sides of a clever split is called B is a coin's choice.
+    """
+    if kind != SMART_SPLIT:
+        bias = uniform(stream)
+        if is_drawn == DRAWN:
+            toss_data(key, rows, bias, on_b)
+        return _log_toss(on_b) + _toss_children(stream, adopted, is_drawn)
+    launched = rows[pick(stream, rows.size)]
+    sides = launch(stream, model, data, hull, a, q, rows.size, launched, children)
+    is_swapped = uniform(stream) < 0.5
+    log_c = divide_data(
+        key, model, data, rows, hull.counts[DATA], sides, is_swapped, on_b, is_drawn
+    )
+    log_c += _divide_children(stream, model, hull, sides, is_swapped, children, adopted, is_drawn)
+    return log_mean(log_c)
+
+
+@compiled
+def log_mean(log_c: Floats) -> float:
+    """Return the log of the mean of two probabilities: of sides as they are, and exchanged."""
+    larger, smaller = max(log_c[0], log_c[1]), min(log_c[0], log_c[1])
+    return larger + math.log1p(math.exp(smaller - larger)) - math.log(2.0)
+
+
+@compiled
+def toss_data(key: Key, rows: Integers, bias: float, on_b: Any) -> None:
+    """Toss a coin of this bias for each datum."""
+    stream = open_stream(key)
+    for k in range(rows.size):
+        reopen(stream, key_for(key, Purpose.SIDE, rows[k]))
+        on_b[k] = uniform(stream) < bias
+
+
+@compiled
+def _toss_children(stream: Stream, adopted: Any, is_drawn: np.int64) -> float:
+    """Toss another one for the children; return the log probability."""
+    bias = uniform(stream)
+    if is_drawn == DRAWN:
+        for k in range(adopted.size):
+            adopted[k] = uniform(stream) < bias
+    return _log_toss(adopted)
+
+
+@compiled
+def _log_toss(on_b: Any) -> float:
+    """Return the log probability of tosses with a bias that is uniform.
+
+    That of n_b of n on B is n_b! (n - n_b)! / (n + 1)!.
+    """
+    n_b = 0
+    for k in range(on_b.size):
+        n_b += on_b[k]
+    return (
+        math.lgamma(n_b + 1.0) + math.lgamma(on_b.size - n_b + 1.0) - math.lgamma(on_b.size + 2.0)
+    )
+
+
+class Sides(NamedTuple):
+    """What a launch has found of A and B."""
+
+    theta: Floats
+    prepared: Floats
+    lean: float
+    """How much likelier B is, from how many there are."""
+
+
+@compiled
+def launch(
+    stream: Stream,
+    model: Any,
+    data: Any,
+    hull: Hull,
+    a: int,
+    q: int,
+    n_rows: int,
+    picked: Integers,
+    children: Integers,
+) -> Sides:
+    """Start at an anchor, any of the data (or of the children), and take a few steps of two means.
+
+    The anchor's side starts with parameters estimated from it alone; then data and children go
+    where they are likelier and both sides are estimated again, some times. ``picked`` are rows of
+    data, of which the last is the anchor.
     """
     width, prepared_width, statistics_width = contract.widths(model)
-    n_launched = min(rows.size, MOST_LAUNCHED)
-    launched = rows
-    if rows.size > MOST_LAUNCHED:
-        launched = np.empty(n_launched, dtype=np.int64)
-        for k in range(n_launched):
-            launched[k] = rows[int(uniform(stream) * rows.size)]
-    scale = rows.size / max(n_launched, 1)
+    n_launched = max(picked.size - 1, 0)
+    scale = n_rows / max(n_launched, 1)
     statistics = np.zeros((2, statistics_width))
     counts = np.zeros(2)
     theta = np.empty((2, width))
     prepared = np.empty((2, prepared_width))
     belows = np.empty((2, children.size, width))
     n_belows = np.zeros(2, dtype=np.int64)
-    for n in launched:
-        contract.add_statistics(model, data, n, statistics[0])
+    for k in range(n_launched):
+        contract.add_statistics(model, data, picked[k], statistics[0])
     counts[0] = n_launched
     for k in range(children.size):
         belows[0, k] = hull.theta[children[k]]
     n_belows[0] = children.size
-    is_child = rows.size == 0 or (children.size > 0 and uniform(stream) < 0.5)
+    is_child = n_rows == 0 or (children.size > 0 and uniform(stream) < 0.5)
     if is_child:
         belows[1, 0] = hull.theta[children[int(uniform(stream) * children.size)]]
         n_belows[1] = 1
     else:
-        n = rows[int(uniform(stream) * rows.size)]
-        contract.add_statistics(model, data, n, statistics[1])
+        contract.add_statistics(model, data, picked[n_launched], statistics[1])
         counts[1] = 1.0
-    lean = 0.0  # towards B, from how many there are
+    lean = 0.0
     for step in range(N_LAUNCH_STEPS + 1):
         for side in range(2):
             if side == 1 and q == a:
@@ -444,12 +476,12 @@ def _lead_sides(
         statistics[:] = 0.0
         counts[:] = 0.0
         n_belows[:] = 0
-        for n in launched:
+        for k in range(n_launched):
             difference = contract.log_likelihood(
-                model, data, n, prepared[1]
-            ) - contract.log_likelihood(model, data, n, prepared[0])
+                model, data, picked[k], prepared[1]
+            ) - contract.log_likelihood(model, data, picked[k], prepared[0])
             side = 1 if difference + lean > 0.0 else 0
-            contract.add_statistics(model, data, n, statistics[side])
+            contract.add_statistics(model, data, picked[k], statistics[side])
             counts[side] += 1.0
         for k in range(children.size):
             child = hull.theta[children[k]]
@@ -459,22 +491,70 @@ def _lead_sides(
             side = 1 if difference > 0.0 else 0
             belows[side, n_belows[side]] = child
             n_belows[side] += 1
+    return Sides(theta, prepared, lean)
 
-    is_swapped = is_drawn == DRAWN and uniform(stream) < 0.5
-    log_c, log_c_swapped = 0.0, 0.0
-    for k in range(on_b.size):
-        if k < rows.size:
-            n = rows[k]
-            difference = lean + contract.log_likelihood(model, data, n, prepared[1])
-            difference -= contract.log_likelihood(model, data, n, prepared[0])
-        else:
-            child = hull.theta[children[k - rows.size]]
-            difference = contract.log_transition(model, theta[1], child)
-            difference -= contract.log_transition(model, theta[0], child)
-        p = LEAST + (1.0 - 2.0 * LEAST) / (1.0 + math.exp(min(-difference, 500.0)))
-        if is_drawn == DRAWN:
-            on_b[k] = (uniform(stream) < p) != is_swapped
-        log_c += math.log(p if on_b[k] else 1.0 - p)
-        log_c_swapped += math.log(1.0 - p if on_b[k] else p)
-    larger, smaller = max(log_c, log_c_swapped), min(log_c, log_c_swapped)
-    return larger + math.log1p(math.exp(smaller - larger)) - math.log(2.0)
+
+@compiled
+def divide_data(
+    key: Key,
+    model: Any,
+    data: Any,
+    rows: Integers,
+    n_data: int,
+    sides: Sides,
+    is_swapped: bool,
+    on_b: Any,
+    is_drawn: np.int64,
+) -> Floats:
+    """Choose the side of each datum, if ``is_drawn``.
+
+    Return the log probability of the sides, and that of the sides exchanged.
+    """
+    stream = open_stream(key)
+    terms = np.empty((rows.size, 2))
+    for k in range(rows.size):
+        difference = sides.lean + contract.log_likelihood(model, data, rows[k], sides.prepared[1])
+        difference -= contract.log_likelihood(model, data, rows[k], sides.prepared[0])
+        reopen(stream, key_for(key, Purpose.SIDE, rows[k]))
+        on_b[k] = _divide(stream, difference, is_swapped, on_b[k], is_drawn, terms[k])
+    return sum_terms(terms, rows, n_data)
+
+
+@compiled
+def _divide_children(
+    stream: Stream,
+    model: Any,
+    hull: Hull,
+    sides: Sides,
+    is_swapped: bool,
+    children: Integers,
+    adopted: Any,
+    is_drawn: np.int64,
+) -> Floats:
+    """Do the same with the children."""
+    total, terms = np.zeros(2), np.empty(2)
+    for k in range(children.size):
+        child = hull.theta[children[k]]
+        difference = contract.log_transition(model, sides.theta[1], child)
+        difference -= contract.log_transition(model, sides.theta[0], child)
+        adopted[k] = _divide(stream, difference, is_swapped, adopted[k], is_drawn, terms)
+        total += terms
+    return total
+
+
+@compiled
+def _divide(
+    stream: Stream,
+    difference: float,
+    is_swapped: bool,
+    is_on_b: bool,
+    is_drawn: np.int64,
+    terms: Floats,
+) -> bool:
+    """Return whether one goes to B; write the log probabilities of both answers to ``terms``."""
+    p = LEAST + (1.0 - 2.0 * LEAST) / (1.0 + math.exp(min(-difference, 500.0)))
+    if is_drawn == DRAWN:
+        is_on_b = (uniform(stream) < p) != is_swapped
+    terms[0] = math.log(p if is_on_b else 1.0 - p)
+    terms[1] = math.log(1.0 - p if is_on_b else p)
+    return is_on_b

@@ -22,7 +22,6 @@ from treestick.moves.structure import hull as on
 from treestick.moves.structure.choices import choose_below_root
 from treestick.moves.structure.hull import ALIVE, Hull
 from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream, uniform
-from treestick.tree.table import NULL
 
 
 @compiled
@@ -76,23 +75,20 @@ def _log_p(
 @compiled
 def _exchange(hull: Hull, a: int, b: int, with_children: bool) -> None:
     """Exchange data, statistics and names of two rows, and perhaps their other children."""
-    first, n_here, entity = hull.nodes[a].first_datum, hull.nodes[a].n_here, hull.nodes[a].entity
+    n_here, entity, label = hull.nodes[a].n_here, hull.nodes[a].entity, hull.nodes[a].label
     hull.nodes[a].n_below += n_here - hull.nodes[b].n_here
-    hull.nodes[a].first_datum = hull.nodes[b].first_datum
     hull.nodes[a].n_here = hull.nodes[b].n_here
     hull.nodes[a].entity = hull.nodes[b].entity
-    hull.nodes[b].first_datum = first
+    hull.nodes[a].label = hull.nodes[b].label
     hull.nodes[b].n_here = n_here
     hull.nodes[b].entity = entity
+    hull.nodes[b].label = label
+    for row in (a, b):
+        hull.nodes[hull.nodes[row].label].row_of = row
     for d in range(hull.statistics.shape[1]):
         kept = hull.statistics[a, d]
         hull.statistics[a, d] = hull.statistics[b, d]
         hull.statistics[b, d] = kept
-    for row in (a, b):
-        n = hull.nodes[row].first_datum
-        while n != NULL:
-            hull.data[n].node = row
-            n = hull.data[n].next
     if with_children:
         of_a, of_b = on.children_of(hull, a), on.children_of(hull, b)
         for child in of_a:
