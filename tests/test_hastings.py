@@ -427,8 +427,8 @@ TERMS = {
     "smart_merge": SPLIT,
     "insert": Term(
         "insert",
-        "    log_c = 0.0\n    for j in range(1, around.size):",
-        "    log_c = -math.log(FACTOR)\n    for j in range(1, around.size):",
+        "    return math.log(n_pool / (3.0 * hull.counts[DATA]))",
+        "    return math.log(n_pool / (3.0 * hull.counts[DATA])) - math.log(FACTOR)",
         4.0,
     ),
     "regraft": PARENT,

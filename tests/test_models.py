@@ -27,7 +27,13 @@ from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
 from treestick.moves import parameters, tasks
 from treestick.moves.state import State, Sticks, draw_sticks_prior
-from treestick.moves.tasks import LARGEST_BLOCK as BLOCK, MOST_TASKS, Task, make_tasks, sum_statistics
+from treestick.moves.tasks import (
+    LARGEST_BLOCK,
+    MOST_TASKS,
+    Task,
+    make_tasks,
+    sum_statistics,
+)
 from treestick.prior.density import log_partition
 from treestick.prior.urn import fill_urn
 from treestick.random import make_key, open_stream
@@ -737,20 +743,22 @@ def test_compiled_partition_probability_counts_the_hull_only() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(0, 10**9) | st.integers(0, 40).map(lambda k: k * BLOCK))
+@given(st.integers(0, 10**9) | st.integers(0, 40).map(lambda k: k * LARGEST_BLOCK))
 def test_tasks_cover_all_rows_once(n_data: int) -> None:
     made = make_tasks(n_data)
     assert len(made) <= MOST_TASKS
     edges = [0, *(stop for _, stop in made)]
     assert [start for start, _ in made] == edges[:-1]
     assert edges[-1] == n_data
-    assert all(start % BLOCK == 0 and start < stop for start, stop in made)
+    assert all(start % LARGEST_BLOCK == 0 and start < stop for start, stop in made)
     sizes = {stop - start for start, stop in made[:-1]}
     assert len(sizes) <= 1
-    assert all(math.log2(size / BLOCK).is_integer() for size in sizes)
+    assert all(math.log2(size / LARGEST_BLOCK).is_integer() for size in sizes)
 
 
-@pytest.mark.parametrize("n_data", [17, 5 * BLOCK + 17, 13 * BLOCK, 14 * BLOCK + 1])
+@pytest.mark.parametrize(
+    "n_data", [17, 5 * LARGEST_BLOCK + 17, 13 * LARGEST_BLOCK, 14 * LARGEST_BLOCK + 1]
+)
 def test_sums_have_the_same_bits_however_blocks_are_grouped(
     n_data: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -763,10 +771,16 @@ def test_sums_have_the_same_bits_however_blocks_are_grouped(
     state = State(table, where, np.zeros((n_nodes, 2)), np.zeros((0, 0)), model, sticks)
 
     groupings: list[list[Task]] = [make_tasks(n_data)]
-    for size in (BLOCK, 2 * BLOCK, 4 * BLOCK, 8 * BLOCK, 16 * BLOCK):
+    for size in (
+        LARGEST_BLOCK,
+        2 * LARGEST_BLOCK,
+        4 * LARGEST_BLOCK,
+        8 * LARGEST_BLOCK,
+        16 * LARGEST_BLOCK,
+    ):
         monkeypatch.setattr(tasks, "MOST_TASKS", -(-n_data // size))
         groupings.append(make_tasks(n_data))
-    assert n_data < BLOCK or len({len(grouping) for grouping in groupings}) > 3
+    assert n_data < LARGEST_BLOCK or len({len(grouping) for grouping in groupings}) > 3
     sums = [sum_statistics(state, Reals(x), grouping).statistics for grouping in groupings]
     with ThreadPoolExecutor(2) as pool:
         sums += [sum_statistics(state, Reals(x), groupings[1], pool.map).statistics]
@@ -777,7 +791,7 @@ def test_sums_have_the_same_bits_however_blocks_are_grouped(
     np.testing.assert_allclose(sums[0], exact, rtol=1e-12, atol=1e-9)
     in_turn = np.array([np.cumsum(values[where == node], axis=0)[-1] for node in range(n_nodes)])
     # Another order does have other bits: the comparison above could have failed.
-    assert n_data < BLOCK or in_turn.tobytes() != sums[0].tobytes()
+    assert n_data < LARGEST_BLOCK or in_turn.tobytes() != sums[0].tobytes()
 
 
 @pytest.mark.parametrize("n_dimensions", [1, 7, 8, 9, 24, 256])

@@ -147,6 +147,12 @@ def move_assignments(
     spare : list of Slots, optional
         Memory of earlier sweeps, to be used again; what is used now is left there.
     """
+    assign = slicing(key, state, data, 0, state.assignments)
+    return search(state, tasks, assign, run, spare)
+
+
+def slicing(key: Key, state: State, data: Any, first: int, assignments: Integers) -> Assign:
+    """Return what moves data that are at these rows; ``first`` is the number of datum 0."""
     _, prepared_width, _ = contract.widths(state.model)
     prepared = np.empty((state.n_nodes, prepared_width))
     _prepare_all(state.model, state.theta, prepared)
@@ -154,11 +160,11 @@ def move_assignments(
 
     def assign(unseen: Unseen, order: Integers, done: int, rows: Integers) -> tuple[int, int]:
         return _assign(
-            key, state.model, data, state.sticks, state.assignments, cut, prepared, state.theta,
+            key, state.model, data, first, state.sticks, assignments, cut, prepared, state.theta,
             unseen, order, done, rows,
         )  # fmt: skip
 
-    return search(state, tasks, assign, run, spare)
+    return assign
 
 
 def search(
@@ -166,54 +172,80 @@ def search(
 ) -> tuple[State, float]:
     """Move the data of some tasks by ``assign``; see :func:`move_assignments`."""
     spare = [] if spare is None else spare
-    _, prepared_width, _ = contract.widths(state.model)
-    n_nodes, n_before = state.n_nodes, int(state.table.size[0])
-    small = np.min_scalar_type(n_nodes)  # sorts fastest
-
     idle: list[Unseen] = []  # handed on from task to task
 
     def find(task: Task) -> list[Found]:
-        start, stop = task
-        # Data of one node one after the other: they ask the same nodes, which stay in the cache.
-        order = start + np.argsort(state.assignments[start:stop].astype(small), kind="stable")
-        unseen = idle.pop() if idle else _nothing_seen(state, prepared_width, spare)
-        rows = np.empty(order.size, dtype=np.int64)
-        found = []
-        first = done = 0
-        n_tried = 0
-        while True:
-            done, tried = assign(unseen, order, done, rows)
-            n_tried += tried
-            # One datum's own way down may take more than what is kept otherwise.
-            has_room = unseen.prepared.nbytes < MOST_BYTES or done == first
-            if done == order.size or not has_room:
-                new_rows, nodes = collect(unseen, rows[first:done], n_nodes, n_before)
-                found.append(Found(order[first:done], new_rows, nodes, n_tried))
-                first, n_tried = done, 0
-            if done == order.size:
-                idle.append(unseen)
-                return found
-            # What was looked up and not needed can be forgotten: it would be looked up the same.
-            if has_room:
-                unseen = _enlarged(unseen)
-            else:
-                spare.append(Slots(unseen.theta, unseen.prepared))
-                unseen = _nothing_seen(state, prepared_width, spare)
+        return find_places(state, state.assignments, task, assign, idle, spare)
 
-    table = grow(state.table, n_before)  # a copy
-    theta = np.full((n_before, state.theta.shape[1]), np.nan)
-    theta[:n_nodes] = state.theta
     assignments = state.assignments.copy()
+    joining = Joining(state)
     n_tried = 0
     for found_by_task in run(find, tasks):
         for found in found_by_task:
-            table, theta, new_row = join(table, theta, found.nodes, n_before)
-            assignments[found.data] = new_row[found.rows]
+            assignments[found.data] = joining.join(found.nodes)[found.rows]
             n_tried += found.n_tried
     spare.extend(Slots(unseen.theta, unseen.prepared) for unseen in idle)
-    moved = state._replace(table=table, theta=theta, assignments=assignments)
+    moved = state._replace(table=joining.table, theta=joining.theta, assignments=assignments)
     n_moved = sum(stop - start for start, stop in tasks)
     return move_prune(moved), n_tried / max(n_moved, 1)
+
+
+def find_places(
+    state: State,
+    assignments: Integers,
+    task: Task,
+    assign: Assign,
+    idle: list[Unseen],
+    spare: list[Slots],
+) -> list[Found]:
+    """Return where the data of a task go from these rows.
+
+    Memory is taken from ``idle`` and ``spare``, and left there.
+    """
+    start, stop = task
+    _, prepared_width, _ = contract.widths(state.model)
+    n_nodes, n_before = state.n_nodes, int(state.table.size[0])
+    small = np.min_scalar_type(n_nodes)  # sorts fastest
+    # Data of one node one after the other: they ask the same nodes, which stay in the cache.
+    order = start + np.argsort(assignments[start:stop].astype(small), kind="stable")
+    unseen = idle.pop() if idle else _nothing_seen(state, prepared_width, spare)
+    rows = np.empty(order.size, dtype=np.int64)
+    found = []
+    first = done = 0
+    n_tried = 0
+    while True:
+        done, tried = assign(unseen, order, done, rows)
+        n_tried += tried
+        # One datum's own way down may take more than what is kept otherwise.
+        has_room = unseen.prepared.nbytes < MOST_BYTES or done == first
+        if done == order.size or not has_room:
+            new_rows, nodes = collect(unseen, rows[first:done], n_nodes, n_before)
+            found.append(Found(order[first:done], new_rows, nodes, n_tried))
+            first, n_tried = done, 0
+        if done == order.size:
+            idle.append(unseen)
+            return found
+        # What was looked up and not needed can be forgotten: it would be looked up the same.
+        if has_room:
+            unseen = _enlarged(unseen)
+        else:
+            spare.append(Slots(unseen.theta, unseen.prepared))
+            unseen = _nothing_seen(state, prepared_width, spare)
+
+
+class Joining:
+    """A copy of a state's table and parameters that found nodes are added to."""
+
+    def __init__(self, state: State) -> None:
+        self._n_before = int(state.table.size[0])
+        self.table = grow(state.table, self._n_before)
+        self.theta = np.full((self._n_before, state.theta.shape[1]), np.nan)
+        self.theta[: state.n_nodes] = state.theta
+
+    def join(self, nodes: NewNodes) -> Integers:
+        """Add nodes, and return the row of each number that :func:`collect` gave."""
+        self.table, self.theta, new_row = join(self.table, self.theta, nodes, self._n_before)
+        return new_row
 
 
 def _nothing_seen(state: State, prepared_width: int, spare: list[Slots]) -> Unseen:
@@ -258,6 +290,7 @@ def _assign(
     key: Key,
     model: Any,
     data: Any,
+    first: int,
     sticks: Sticks,
     assignments: Integers,
     cut: Segments,
@@ -277,7 +310,7 @@ def _assign(
     stream = open_stream(key)
     while done < order.size:
         n = order[done]
-        reopen(stream, key_for(key, Purpose.SLICE, n))
+        reopen(stream, key_for(key, Purpose.SLICE, first + n))
         now = assignments[n]
         segment_now = cut.own[now]
         level = contract.log_likelihood(model, data, n, prepared[now]) - exponential(stream)

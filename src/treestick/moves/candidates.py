@@ -20,23 +20,24 @@ nothing depends on blocks, tasks or threads.
 import heapq
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.assignments import (
     FULL,
     ROOM,
+    Joining,
     Unseen,
     break_next_stick,
     collect,
-    join,
     look_up_nu,
     look_up_theta,
 )
-from treestick.moves.prune import move_prune
+from treestick.moves.prune import prune_to
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.tasks import Run, Task
 from treestick.random import Key, Purpose, key_for, open_stream, reopen, uniform
@@ -63,30 +64,82 @@ def move_candidates(
     The state needs sticks in its table. Statistics are left as they are: sum them anew. Return also
     the number of candidates, at most ``most``.
     """
-    unseen, rows, log_mass = _open(key, state, most, least_mass)
-    n_groups = -(-rows.size // ABREAST)
-    _, prepared_width, _ = contract.widths(state.model)
-    prepared = np.zeros((n_groups, prepared_width, ABREAST))
-    _prepare(state.model, state.theta, unseen, rows, prepared)
-    n_nodes, n_before = state.n_nodes, int(state.table.size[0])
-    is_candidate = np.zeros(n_nodes, dtype=np.bool_)
-    is_candidate[rows[rows < n_nodes]] = True
+    candidates = open_candidates(key, state, most, least_mass)
+    prepared = prepare_choices(state.model, candidates.choices)
     found = np.empty(state.assignments.size, dtype=np.int64)
 
     def assign(task: Task) -> None:
-        _assign(
-            key, state.model, data, state.assignments, is_candidate, rows, log_mass, prepared,
-            task[0], task[1], found,
-        )  # fmt: skip
+        choices = candidates.choices
+        draw_among(key, state.model, data, 0, state.assignments, choices, prepared, *task, found)
 
     for _ in run(assign, tasks):
         pass
-    new_rows, nodes = collect(unseen, found, n_nodes, n_before)
-    theta = np.full((n_before, state.theta.shape[1]), np.nan)
-    theta[:n_nodes] = state.theta
-    table, theta, new_row = join(grow(state.table, n_before), theta, nodes, n_before)
-    moved = state._replace(table=table, theta=theta, assignments=new_row[new_rows])
-    return move_prune(moved), rows.size
+    counts = np.bincount(found, minlength=candidates.n_rows)
+    state, new_row = settle(state, candidates, counts)
+    return state._replace(assignments=new_row[found]), candidates.choices.rows.size
+
+
+class Choices(NamedTuple):
+    """What data are drawn among."""
+
+    rows: Integers
+    """The candidates: rows of the state's table or, behind it, of what was looked up."""
+    log_mass: Floats
+    theta: Floats
+    is_candidate: npt.NDArray[np.bool_]
+    """Of each node of the hull."""
+
+
+class Candidates(NamedTuple):
+    """Choices, and what was looked up of the unseen tree to have them."""
+
+    choices: Choices
+    unseen: Unseen
+
+    @property
+    def n_rows(self) -> int:
+        """Return how many rows there are."""
+        return int(self.unseen.table.size[0])
+
+
+def open_candidates(key: Key, state: State, most: int, least_mass: float) -> Candidates:
+    """Return the candidates of a sweep."""
+    unseen, rows, log_mass = _open(key, state, most, least_mass)
+    is_candidate = np.zeros(state.n_nodes, dtype=np.bool_)
+    is_candidate[rows[rows < state.n_nodes]] = True
+    theta = np.empty((rows.size, state.theta.shape[1]))
+    is_seen = rows < state.n_nodes
+    theta[is_seen] = state.theta[rows[is_seen]]
+    theta[~is_seen] = unseen.theta[unseen.slot[rows[~is_seen]]]
+    return Candidates(Choices(rows, log_mass, theta, is_candidate), unseen)
+
+
+def prepare_choices(model: Any, choices: Choices) -> Floats:
+    """Return what likelihoods need, ``ABREAST`` nodes side by side."""
+    _, prepared_width, _ = contract.widths(model)
+    prepared = np.zeros((-(-choices.rows.size // ABREAST), prepared_width, ABREAST))
+    _prepare(model, choices.theta, prepared)
+    return prepared
+
+
+def settle(state: State, candidates: Candidates, counts: Integers) -> tuple[State, Integers]:
+    """Return the state, pruned, with so many data at each row, and the new row of each.
+
+    The assignments are left as they are.
+    """
+    n_nodes, n_before = state.n_nodes, int(state.table.size[0])
+    used = np.flatnonzero(counts)
+    renumbered, nodes = collect(candidates.unseen, used, n_nodes, n_before)
+    joining = Joining(state)
+    new_row = joining.join(nodes)
+    joined = np.full(counts.size, NULL)
+    joined[used] = new_row[renumbered]
+    at_rows = np.zeros(joining.table.parent.size, dtype=np.int64)
+    at_rows[joined[used]] = counts[used]
+    moved = state._replace(table=joining.table, theta=joining.theta)
+    state, last_row = prune_to(moved, at_rows)
+    joined[used] = last_row[joined[used]]
+    return state, joined
 
 
 def _open(key: Key, state: State, most: int, least_mass: float) -> tuple[Unseen, Integers, Floats]:
@@ -155,33 +208,32 @@ def _best_first(
 
 
 @compiled
-def _prepare(model: Any, theta: Floats, unseen: Unseen, rows: Integers, prepared: Floats) -> None:
-    """Write what the likelihood needs, ``ABREAST`` nodes side by side."""
+def _prepare(model: Any, theta: Floats, prepared: Floats) -> None:
     one = np.empty(prepared.shape[1])
-    for k in range(rows.size):
-        if rows[k] < theta.shape[0]:
-            contract.prepare(model, theta[rows[k]], one)
-        else:
-            contract.prepare(model, unseen.theta[unseen.slot[rows[k]]], one)
+    for k in range(theta.shape[0]):
+        contract.prepare(model, theta[k], one)
         for j in range(one.size):
             prepared[k // ABREAST, j, k % ABREAST] = one[j]
 
 
 @compiled
-def _assign(
+def draw_among(
     key: Key,
     model: Any,
     data: Any,
+    first_datum: int,
     assignments: Integers,
-    is_candidate: Any,
-    rows: Integers,
-    log_mass: Floats,
+    choices: Choices,
     prepared: Floats,
     start: int,
     stop: int,
     found: Integers,
 ) -> None:
-    """Write the new rows of the data from ``start`` to ``stop`` to ``found``."""
+    """Write the new rows of the data from ``start`` to ``stop`` to ``found``.
+
+    ``first_datum`` is the number of datum 0 among all that there are, here and elsewhere.
+    """
+    rows, log_mass = choices.rows, choices.log_mass
     stream = open_stream(key)
     log_p = np.empty((BLOCK, prepared.shape[0], ABREAST))
     for first in range(start, stop, BLOCK):
@@ -191,7 +243,7 @@ def _assign(
                 contract.log_likelihoods(model, data, n, prepared[group], log_p[n - first, group])
         for n in range(first, last):
             found[n] = assignments[n]
-            if not is_candidate[assignments[n]]:
+            if not choices.is_candidate[assignments[n]]:
                 continue
             p = log_p[n - first].reshape(-1)
             largest = -math.inf
@@ -202,7 +254,7 @@ def _assign(
             for k in range(rows.size):
                 p[k] = math.exp(p[k] - largest) if p[k] > largest - FAR else 0.0
                 total += p[k]
-            reopen(stream, key_for(key, Purpose.CANDIDATE, n))
+            reopen(stream, key_for(key, Purpose.CANDIDATE, first_datum + n))
             dart = uniform(stream) * total
             for k in range(rows.size):
                 dart -= p[k]

@@ -10,7 +10,7 @@ import numpy as np
 
 from treestick._jit import compiled
 from treestick.moves.state import Integers, State
-from treestick.tree.table import NodeTable, count_data, depth_first_order, take
+from treestick.tree.table import NodeTable, count_below, depth_first_order, take
 
 
 def move_prune(state: State) -> State:
@@ -18,18 +18,27 @@ def move_prune(state: State) -> State:
 
     Counts are taken anew from the assignments. Statistics are left as they are: sum them anew.
     """
-    rows, n_nodes = _represented(state.table, state.assignments)
+    counts = np.bincount(state.assignments, minlength=state.table.parent.size)
+    pruned, new_row = prune_to(state, counts)
+    return pruned._replace(assignments=new_row[state.assignments])
+
+
+def prune_to(state: State, counts: Integers) -> tuple[State, Integers]:
+    """Do the same for data of which so many are at each row; return also the new row of each.
+
+    The assignments are left as they are.
+    """
+    state.table.n_here[:] = counts
+    count_below(state.table)
+    rows, n_nodes = _represented(state.table)
     table, new_row = take(state.table, rows)
     table.nu[n_nodes:] = np.nan  # of nodes that have lost their data: looked up anew
-    return state._replace(
-        table=table, assignments=new_row[state.assignments], theta=state.theta[rows[:n_nodes]]
-    )
+    return state._replace(table=table, theta=state.theta[rows[:n_nodes]]), new_row
 
 
 @compiled
-def _represented(table: NodeTable, assignments: Integers) -> tuple[Integers, int]:
-    """Return the rows to keep, and how many of them are the hull; overwrite the counts."""
-    count_data(table, assignments)
+def _represented(table: NodeTable) -> tuple[Integers, int]:
+    """Return the rows to keep, and how many of them are the hull."""
     size = table.size[0]
     last = np.full(size, -1)  # ordinal of the last child in the hull
     hull = np.empty(size, dtype=np.int64)

@@ -188,9 +188,15 @@ def add_data(table: NodeTable, node: int, change: int) -> None:
 def count_data(table: NodeTable, assignments: Integers) -> None:
     """Overwrite the counts with those of ``assignments``, the row of each datum."""
     table.n_here[:] = 0
-    table.n_below[:] = 0
     for node in assignments:
         table.n_here[node] += 1
+    count_below(table)
+
+
+@compiled
+def count_below(table: NodeTable) -> None:
+    """Overwrite the counts of data below nodes with those that the counts at nodes give."""
+    table.n_below[:] = 0
     for node in range(table.size[0] - 1, 0, -1):
         table.n_below[table.parent[node]] += table.n_here[node] + table.n_below[node]
 

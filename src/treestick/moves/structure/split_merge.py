@@ -29,7 +29,7 @@ too small already: it is a probability, so it makes none of them larger.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from treestick.moves.structure.choices import (
     pick,
 )
 from treestick.moves.structure.hull import ALIVE, DATA, FREE, Hull
+from treestick.moves.structure.records import Merged, Sides
 from treestick.moves.tasks import sum_rows, sum_terms
 from treestick.random import (
     Key,
@@ -92,55 +93,124 @@ def move_split_merge(
 def _split(
     key: Key, stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int
 ) -> bool:
-    a = choose_node(stream, hull)
-    q = _choose_place(stream, hull, a)
-    children = on.children_of(hull, a)
-    if q == NULL or hull.nodes[a].n_here + children.size == 0:
+    a, q = choose_split(stream, hull)
+    if a == NULL:
         return False
-    rows = on.data_of(hull, a)
+    rows, children = on.data_of(hull, a), on.children_of(hull, a)
     on_b = np.empty(rows.size, dtype=np.bool_)
     adopted = np.empty(children.size, dtype=np.bool_)
-    log_c = _choose_sides(
-        key, stream, model, data, hull, a, q, rows, on_b, children, adopted, kind, DRAWN
-    )
+    log_c = 0.0
+    if kind == SMART_SPLIT:
+        picked = rows[pick(stream, rows.size)]
+        sides = launch(stream, model, data, hull, a, q, rows.size, picked, children)
+        logs = divide_data(key, model, data, 0, rows, hull.counts[DATA], sides, on_b, DRAWN)
+        logs += divide_children(stream, model, hull, sides, children, adopted, DRAWN)
+        log_c = log_mean(logs)
+    else:
+        toss_data(key, 0, rows, uniform(stream), on_b)
+        log_c = log_toss(int(np.sum(on_b)), rows.size) + toss_children(stream, adopted, DRAWN)
     given = rows[on_b]
-    if not _may_give(hull, a, q, given.size, children, adopted):
+    sums = sum_rows(model, data, given, hull.counts[DATA])
+    b = finish_split(
+        stream, model, sticks, hull, a, q, given.size, sums, children, adopted, log_c, kind
+    )
+    if b == NULL:
         return False
+    on.relabel(hull, given, b)
+    return True
+
+
+@compiled
+def choose_split(stream: Stream, hull: Hull) -> tuple[int, int]:
+    """Choose A and Q; NULL if there is nothing to split."""
+    a = choose_node(stream, hull)
+    q = _choose_place(stream, hull, a)
+    if q == NULL or hull.nodes[a].n_here + hull.nodes[a].n_children == 0:
+        return NULL, NULL
+    return a, q
+
+
+@compiled
+def finish_split(
+    stream: Stream,
+    model: Any,
+    sticks: Sticks,
+    hull: Hull,
+    a: int,
+    q: int,
+    n_given: int,
+    sums: Floats,
+    children: Integers,
+    adopted: Any,
+    log_c: float,
+    kind: int,
+) -> int:
+    """Accept a split or not; return the row of B, or NULL. Labels of data are the caller's.
+
+    B is to get ``n_given`` data with statistics ``sums``, and the adopted children.
+    """
+    if not _may_give(hull, a, q, n_given, children, adopted):
+        return NULL
     log_proposed = log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q) + log_c
     before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a]), GIVEN)
     theta, statistics = hull.theta[a].copy(), hull.statistics[a].copy()
     b = on.add_node(hull, next_word(stream))
-    sums = sum_rows(model, data, given, hull.counts[DATA])
-    _give(hull, a, b, q, given.size, sums, children, adopted)
+    _give(hull, a, b, q, n_given, sums, children, adopted)
     after = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), DRAWN)
     log_ratio = after - before - log_proposed
     level = -exponential(stream)
     if log_ratio > level:  # rule 4
         log_ratio += _log_choice_of_pair(model, hull, a, b, kind)
     if log_ratio > level:
-        on.relabel(hull, given, b)
-        return True
+        return b
     _absorb(hull, a, b)
     hull.theta[a] = theta
     hull.statistics[a] = statistics
-    return False
+    return NULL
 
 
 @compiled
 def _merge(
     key: Key, stream: Stream, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int
 ) -> bool:
-    a, b = _choose_pair(stream, model, hull, kind)
-    if a == NULL:
+    merged = begin_merge(stream, model, sticks, hull, kind)
+    if merged.a == NULL:
         return False
-    q = hull.nodes[b].parent
-    if q != a and hull.nodes[q].n_here == 0 and hull.nodes[q].n_children == 1:
-        return False  # rule 3
+    a, b, log_ratio = merged.a, merged.b, merged.log_ratio
+    if log_ratio > merged.level and kind == SMART_SPLIT:  # rule 4
+        rows, on_b = on.data_of_both(hull, a, b)
+        picked = rows[pick(stream, rows.size)]
+        sides = launch(stream, model, data, hull, a, merged.q, rows.size, picked, merged.children)
+        logs = divide_data(key, model, data, 0, rows, hull.counts[DATA], sides, on_b, GIVEN)
+        logs += divide_children(stream, model, hull, sides, merged.children, merged.adopted, GIVEN)
+        log_ratio += log_mean(logs)
+    elif log_ratio > merged.level:
+        log_ratio += log_toss(merged.n_given, hull.nodes[a].n_here)
+        log_ratio += toss_children(stream, merged.adopted, GIVEN)
+    if log_ratio > merged.level:
+        rows, on_b = on.data_of_both(hull, a, b)
+        on.relabel(hull, rows[on_b], a)
+        return True
+    undo_merge(hull, merged)
+    return False
+
+
+@compiled
+def begin_merge(stream: Stream, model: Any, sticks: Sticks, hull: Hull, kind: int) -> Merged:
+    """Choose two nodes and put them together; labels of data stay. A is NULL if there are none."""
+    a, b = _choose_pair(stream, model, hull, kind)
+    q = NULL if a == NULL else hull.nodes[b].parent
+    if a == NULL or (q != a and hull.nodes[q].n_here == 0 and hull.nodes[q].n_children == 1):
+        nothing = np.empty((0, 0))  # rule 3
+        return Merged(
+            NULL, NULL, NULL, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_), 0,
+            np.uint64(0), nothing, nothing, 0.0, 0.0,
+        )  # fmt: skip
     log_proposed = _log_choice_of_pair(model, hull, a, b, kind)
-    before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, np.array([a, b]), GIVEN)
-    theta_a, theta_b = hull.theta[a].copy(), hull.theta[b].copy()
-    statistics_a, statistics_b = hull.statistics[a].copy(), hull.statistics[b].copy()
+    pair = np.array([a, b])
+    theta, statistics = hull.theta[pair], hull.statistics[pair]
     entity, n_given, of_b = hull.nodes[b].entity, hull.nodes[b].n_here, on.children_of(hull, b)
+    before = on.log_tree(hull, sticks) + on.fit_rows(stream, model, hull, pair, GIVEN)
     _absorb(hull, a, b)
     children = on.children_of(hull, a)
     adopted = np.zeros(children.size, dtype=np.bool_)
@@ -151,21 +221,21 @@ def _merge(
     log_ratio = after - before - log_proposed
     log_ratio += log_choice_of_node(hull, a) + _log_choice_of_place(hull, a, q)
     level = -exponential(stream)
-    if log_ratio > level:  # rule 4
-        rows, on_b = on.data_of_both(hull, a, b)
-        log_ratio += _choose_sides(
-            key, stream, model, data, hull, a, q, rows, on_b, children, adopted, kind, GIVEN
-        )
-        if log_ratio > level:
-            on.relabel(hull, rows[on_b], a)
-            return True
-    b = on.add_node(hull, entity)
-    _give(hull, a, b, q, n_given, statistics_b, children, adopted)
-    hull.theta[a] = theta_a
-    hull.theta[b] = theta_b
-    hull.statistics[a] = statistics_a
-    hull.statistics[b] = statistics_b
-    return False
+    return Merged(a, b, q, children, adopted, n_given, entity, theta, statistics, log_ratio, level)
+
+
+@compiled
+def undo_merge(hull: Hull, merged: Merged) -> None:
+    """Take the two nodes apart again."""
+    a, b = merged.a, on.add_node(hull, merged.entity)  # which has the row it had
+    _give(
+        hull, a, b, merged.q, merged.n_given, merged.statistics[1], merged.children,
+        merged.adopted,
+    )  # fmt: skip
+    hull.theta[a] = merged.theta[0]
+    hull.theta[b] = merged.theta[1]
+    hull.statistics[a] = merged.statistics[0]
+    hull.statistics[b] = merged.statistics[1]
 
 
 # -- what changes hands ----------------------------------------------------------------------------
@@ -328,41 +398,6 @@ def _suitability(model: Any, hull: Hull, b: int) -> Floats:
 
 
 @compiled
-def _choose_sides(
-    key: Key,
-    stream: Stream,
-    model: Any,
-    data: Any,
-    hull: Hull,
-    a: int,
-    q: int,
-    rows: Integers,
-    on_b: Any,
-    children: Integers,
-    adopted: Any,
-    kind: int,
-    is_drawn: np.int64,
-) -> float:
-    """Choose what goes to B, if ``is_drawn``; return the log probability.
-
-    Which of the two sides of a clever split is called B is a coin's choice.
-    """
-    if kind != SMART_SPLIT:
-        bias = uniform(stream)
-        if is_drawn == DRAWN:
-            toss_data(key, rows, bias, on_b)
-        return _log_toss(on_b) + _toss_children(stream, adopted, is_drawn)
-    launched = rows[pick(stream, rows.size)]
-    sides = launch(stream, model, data, hull, a, q, rows.size, launched, children)
-    is_swapped = uniform(stream) < 0.5
-    log_c = divide_data(
-        key, model, data, rows, hull.counts[DATA], sides, is_swapped, on_b, is_drawn
-    )
-    log_c += _divide_children(stream, model, hull, sides, is_swapped, children, adopted, is_drawn)
-    return log_mean(log_c)
-
-
-@compiled
 def log_mean(log_c: Floats) -> float:
     """Return the log of the mean of two probabilities: of sides as they are, and exchanged."""
     larger, smaller = max(log_c[0], log_c[1]), min(log_c[0], log_c[1])
@@ -370,45 +405,31 @@ def log_mean(log_c: Floats) -> float:
 
 
 @compiled
-def toss_data(key: Key, rows: Integers, bias: float, on_b: Any) -> None:
-    """Toss a coin of this bias for each datum."""
+def toss_data(key: Key, first: int, rows: Integers, bias: float, on_b: Any) -> None:
+    """Toss a coin of this bias for each datum; ``first`` is the number of that in row 0."""
     stream = open_stream(key)
     for k in range(rows.size):
-        reopen(stream, key_for(key, Purpose.SIDE, rows[k]))
+        reopen(stream, key_for(key, Purpose.SIDE, first + rows[k]))
         on_b[k] = uniform(stream) < bias
 
 
 @compiled
-def _toss_children(stream: Stream, adopted: Any, is_drawn: np.int64) -> float:
+def toss_children(stream: Stream, adopted: Any, is_drawn: np.int64) -> float:
     """Toss another one for the children; return the log probability."""
     bias = uniform(stream)
     if is_drawn == DRAWN:
         for k in range(adopted.size):
             adopted[k] = uniform(stream) < bias
-    return _log_toss(adopted)
+    return log_toss(np.sum(adopted), adopted.size)
 
 
 @compiled
-def _log_toss(on_b: Any) -> float:
-    """Return the log probability of tosses with a bias that is uniform.
+def log_toss(n_b: int, n: int) -> float:
+    """Return the log probability of ``n_b`` of ``n`` tosses, in their order, on B.
 
-    That of n_b of n on B is n_b! (n - n_b)! / (n + 1)!.
+    With the bias uniform, it is n_b! (n - n_b)! / (n + 1)!.
     """
-    n_b = 0
-    for k in range(on_b.size):
-        n_b += on_b[k]
-    return (
-        math.lgamma(n_b + 1.0) + math.lgamma(on_b.size - n_b + 1.0) - math.lgamma(on_b.size + 2.0)
-    )
-
-
-class Sides(NamedTuple):
-    """What a launch has found of A and B."""
-
-    theta: Floats
-    prepared: Floats
-    lean: float
-    """How much likelier B is, from how many there are."""
+    return math.lgamma(n_b + 1.0) + math.lgamma(n - n_b + 1.0) - math.lgamma(n + 2.0)
 
 
 @compiled
@@ -491,7 +512,7 @@ def launch(
             side = 1 if difference > 0.0 else 0
             belows[side, n_belows[side]] = child
             n_belows[side] += 1
-    return Sides(theta, prepared, lean)
+    return Sides(theta, prepared, lean, uniform(stream) < 0.5)
 
 
 @compiled
@@ -499,14 +520,14 @@ def divide_data(
     key: Key,
     model: Any,
     data: Any,
+    first: int,
     rows: Integers,
     n_data: int,
     sides: Sides,
-    is_swapped: bool,
     on_b: Any,
     is_drawn: np.int64,
 ) -> Floats:
-    """Choose the side of each datum, if ``is_drawn``.
+    """Choose the side of each datum, if ``is_drawn``; ``first`` is the number of that in row 0.
 
     Return the log probability of the sides, and that of the sides exchanged.
     """
@@ -515,18 +536,17 @@ def divide_data(
     for k in range(rows.size):
         difference = sides.lean + contract.log_likelihood(model, data, rows[k], sides.prepared[1])
         difference -= contract.log_likelihood(model, data, rows[k], sides.prepared[0])
-        reopen(stream, key_for(key, Purpose.SIDE, rows[k]))
-        on_b[k] = _divide(stream, difference, is_swapped, on_b[k], is_drawn, terms[k])
+        reopen(stream, key_for(key, Purpose.SIDE, first + rows[k]))
+        on_b[k] = _divide(stream, difference, sides.is_swapped, on_b[k], is_drawn, terms[k])
     return sum_terms(terms, rows, n_data)
 
 
 @compiled
-def _divide_children(
+def divide_children(
     stream: Stream,
     model: Any,
     hull: Hull,
     sides: Sides,
-    is_swapped: bool,
     children: Integers,
     adopted: Any,
     is_drawn: np.int64,
@@ -537,7 +557,7 @@ def _divide_children(
         child = hull.theta[children[k]]
         difference = contract.log_transition(model, sides.theta[1], child)
         difference -= contract.log_transition(model, sides.theta[0], child)
-        adopted[k] = _divide(stream, difference, is_swapped, adopted[k], is_drawn, terms)
+        adopted[k] = _divide(stream, difference, sides.is_swapped, adopted[k], is_drawn, terms)
         total += terms
     return total
 
