@@ -22,17 +22,15 @@ from typing import Any, NamedTuple
 
 from treestick import contract
 from treestick._jit import compiled
-from treestick.moves.assignments import Slots, move_assignments
+from treestick.moves.assignments import Slots
 from treestick.moves.atoms import move_atoms, move_atoms_of_data
-from treestick.moves.candidates import move_candidates
 from treestick.moves.hyperparameters import move_hyperparameters, move_ordered
 from treestick.moves.order import move_order
 from treestick.moves.parameters import move_model_hyperparameters, move_parameters
 from treestick.moves.places import move_places
 from treestick.moves.redraw import move_redraw
-from treestick.moves.state import Floats, State, seen_by
-from treestick.moves.structure.plan import move_structure
-from treestick.moves.tasks import Run, Task, make_tasks, sum_statistics
+from treestick.moves.state import Floats, State
+from treestick.moves.tasks import Run, Task, make_tasks
 from treestick.moves.topics import (
     TopicMoves,
     key_of_turn,
@@ -43,6 +41,7 @@ from treestick.moves.topics import (
 from treestick.prior.density import log_partition
 from treestick.random import Key, make_key
 from treestick.tree.table import NodeTable
+from treestick.whereabouts import Elsewhere, Here
 
 SCHEDULES = ("default", "paper")
 MOST_CANDIDATES = 4096
@@ -116,37 +115,36 @@ def sweep(
 ) -> tuple[State, SweepInfo]:
     """Apply each move of the schedule once.
 
-    ``spare`` is memory that sweeps hand on, ``topics`` how those of tokens are moved; None if they
-    stay or there are none.
+    ``data`` are those of the model, or :class:`~treestick.whereabouts.Elsewhere`. ``spare`` is
+    memory that sweeps hand on, ``topics`` how those of tokens are moved; None if they stay or there
+    are none.
     """
-    n_data = state.assignments.size
-    tasks = make_tasks(n_data)
+    where = data if isinstance(data, Elsewhere) else Here(data, state.assignments.size, run, spare)
+    n_data = where.n_data
     has_atoms = contract.registered(type(state.model)).has_atoms
     n_candidates = 0
     counts: dict[str, tuple[int, ...]] = {}
     state = move_order(key, state) if schedule == "paper" else move_redraw(key, state)
     if topics is not None and topics.sums_out:
+        tasks = make_tasks(n_data)
         state, n_candidates = move_documents(
             key, state, data, tasks, MOST_CANDIDATES, 1.0 / n_data, topics, run
         )
     elif schedule != "paper":
-        state, n_candidates = move_candidates(
-            key, state, seen_by(state, data), tasks, MOST_CANDIDATES, 1.0 / n_data, run
-        )
+        state, n_candidates = where.move_candidates(key, state, MOST_CANDIDATES, 1.0 / n_data)
     if has_atoms:
-        state, tries = move_places(key, state, data, tasks, run, spare)
+        state, tries = move_places(key, state, data, make_tasks(n_data), run, spare)
         if schedule != "paper":
             state = move_atoms_of_data(key, state, data)
         state = move_atoms(key, state, data)
     else:
-        sliced = tasks if schedule == "paper" else [_part_to_slice(n_data, int(key.sweep))]
-        state, tries = move_assignments(key, state, seen_by(state, data), sliced, run, spare)
+        part = None if schedule == "paper" else _part_to_slice(n_data, int(key.sweep))
+        state, tries = where.move_assignments(key, state, part)
     if topics is not None:
         for turn in range(TOKEN_TURNS):
             state = move_tokens(key_of_turn(key, turn), state, data, topics, run)
         state = move_word_prior(key, state)
-    data = seen_by(state, data)
-    state = sum_statistics(state, data, tasks, run)
+    state = where.sum_statistics(state)
     state, acceptance = move_parameters(key, state, adapting, run)
     state = move_model_hyperparameters(key, state)
     if schedule == "paper":
@@ -156,7 +154,7 @@ def sweep(
         plan = plan_for(n_data, adapting)
         if topics is not None:
             plan["singles"] = min(plan["singles"], MOST_SINGLE_DOCUMENTS)
-        state, counts = move_structure(key, state, data, plan)
+        state, counts = where.move_structure(key, state, plan)
     return state, SweepInfo(acceptance, tries, n_candidates, counts)
 
 

@@ -147,16 +147,29 @@ def move_assignments(
     spare : list of Slots, optional
         Memory of earlier sweeps, to be used again; what is used now is left there.
     """
-    assign = slicing(key, state, data, 0, state.assignments)
+    prepared, cut = prepare_slicing(state)
+    assign = slicing(key, state, prepared, cut, data, 0, state.assignments)
     return search(state, tasks, assign, run, spare)
 
 
-def slicing(key: Key, state: State, data: Any, first: int, assignments: Integers) -> Assign:
-    """Return what moves data that are at these rows; ``first`` is the number of datum 0."""
+def prepare_slicing(state: State) -> tuple[Floats, Segments]:
+    """Return what all data need: likelihoods prepared, and the unit interval cut."""
     _, prepared_width, _ = contract.widths(state.model)
     prepared = np.empty((state.n_nodes, prepared_width))
     _prepare_all(state.model, state.theta, prepared)
-    cut = unit_interval.cut(state.table, state.n_nodes)
+    return prepared, unit_interval.cut(state.table, state.n_nodes)
+
+
+def slicing(
+    key: Key,
+    state: State,
+    prepared: Floats,
+    cut: Segments,
+    data: Any,
+    first: int,
+    assignments: Integers,
+) -> Assign:
+    """Return what moves data that are at these rows; ``first`` is the number of datum 0."""
 
     def assign(unseen: Unseen, order: Integers, done: int, rows: Integers) -> tuple[int, int]:
         return _assign(

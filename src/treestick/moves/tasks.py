@@ -46,30 +46,39 @@ def make_tasks(n_data: int) -> list[Task]:
 
 def sum_statistics(state: State, data: Any, tasks: Sequence[Task], run: Run = map) -> State:
     """Return the state with the sufficient statistics of its assignments."""
+    n_data = state.assignments.size
 
-    def add_up(task: Task) -> Floats:
-        return _sum_range(state.model, data, state.assignments, *task, state.n_nodes)
+    def sum_task(task: Task) -> Floats:
+        return sum_range(state.model, data, state.assignments, *task, state.n_nodes, n_data)
 
+    return state._replace(statistics=add_in_pairs(run(sum_task, tasks or [(0, 0)])))
+
+
+def add_in_pairs(pieces: Iterable[Floats]) -> Floats:
+    """Return the sum of what tasks found, over the binary tree."""
     partial: list[tuple[int, Floats]] = []  # subtrees that wait for their neighbour, and their size
-    for sums in run(add_up, tasks):
+    for sums in pieces:
         size = 1
         while partial and partial[-1][0] == size:
             sums = partial.pop()[1] + sums
             size *= 2
         partial.append((size, sums))
-    total = partial.pop()[1] if partial else add_up((0, 0))
+    total = partial.pop()[1]
     while partial:
         total = partial.pop()[1] + total
-    return state._replace(statistics=total)
+    return total
 
 
 @compiled
-def _sum_range(
-    model: Any, data: Any, assignments: Integers, start: int, stop: int, n_nodes: int
+def sum_range(
+    model: Any, data: Any, assignments: Integers, start: int, stop: int, n_nodes: int, n_data: int
 ) -> Floats:
-    """Return the statistics of each node over some rows, block by block over the binary tree."""
+    """Return the statistics of each node over some rows, block by block over the binary tree.
+
+    ``n_data`` is the number of all data, here and elsewhere.
+    """
     _, _, width = contract.widths(model)
-    size = block_size(assignments.size)
+    size = block_size(n_data)
     n_levels, n_blocks = 1, (stop - start + size - 1) // size
     while 1 << (n_levels - 1) < n_blocks:
         n_levels += 1

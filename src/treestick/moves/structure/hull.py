@@ -128,13 +128,15 @@ def with_room(hull: Hull, n_more: int) -> Hull:
 
 def settle(hull: Hull, state: State) -> State:
     """Return the state with the partition and parameters of ``hull``, and no sticks."""
+    settled, new_label = settle_nodes(hull, state)
+    return settled._replace(assignments=new_label[hull.labels])
+
+
+def settle_nodes(hull: Hull, state: State) -> tuple[State, Integers]:
+    """Return the same, with the assignments as they are, and the row of each label."""
     table, rows, new_row = _settle(hull)
-    return state._replace(
-        table=table,
-        assignments=new_row[hull.nodes["row_of"]][hull.labels],
-        theta=hull.theta[rows],
-        statistics=hull.statistics[rows],
-    )
+    settled = state._replace(table=table, theta=hull.theta[rows], statistics=hull.statistics[rows])
+    return settled, new_row[hull.nodes["row_of"]]
 
 
 @compiled

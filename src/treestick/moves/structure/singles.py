@@ -79,6 +79,31 @@ def move_singles(
     Return how many there were, and how many got nodes of their own or lost them. Each costs
     O(nodes x dimensions). There is one ``kind``.
     """
+    chosen = choose_singles(key, first, n, hull.counts[DATA])
+    return move_chosen(key, model, data, sticks, hull, first, chosen)
+
+
+@compiled
+def choose_singles(key: Key, first: int, n: int, n_data: int) -> Integers:
+    """Choose ``n`` data, each by a stream of its own, which goes on in :func:`move_chosen`."""
+    chosen = np.empty(n, dtype=np.int64)
+    for k in range(n):
+        chosen[k] = int(uniform(open_stream(key_for(key, Purpose.STRUCTURE, first + k))) * n_data)
+    return chosen
+
+
+@compiled
+def move_chosen(
+    key: Key,
+    model: Any,
+    data: Any,
+    sticks: Sticks,
+    hull: Hull,
+    first: int,
+    chosen: Integers,
+) -> Integers:
+    """Move the data that were chosen: rows of ``data`` and of the hull's labels."""
+    n = chosen.size
     counts = np.zeros(2, dtype=np.int64)
     _, prepared_width, _ = contract.widths(model)
     n_blocks = -(-hull.nodes.size // ABREAST)
@@ -91,9 +116,7 @@ def move_singles(
     reach, logs = np.empty(hull.nodes.size), _make_logs(sticks, hull)
     for start in range(first, first + n, BATCH):
         n_batch = min(BATCH, first + n - start)
-        for k in range(n_batch):
-            stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
-            batch[k] = int(uniform(stream) * hull.counts[DATA])
+        batch[:n_batch] = chosen[start - first : start - first + n_batch]
         for block in range(n_blocks):
             if _is_in_use(hull, block):
                 _compute(model, data, batch, 0, n_batch, block, prepared, log_f)

@@ -1,0 +1,237 @@
+"""Data that are elsewhere: in shards, of which each holds some rows and the labels of these.
+
+A move that needs data asks all shards a question and joins their answers. A question is a function
+of a group of shards and of what the move tells it; it may change the shards. Answers are sums,
+counts and a few rows, never labels: these stay where they are, and what changes them is an order
+that the shards carry out before the next question.
+
+Rule 1. Shards are cut as tasks are (:mod:`treestick.moves.tasks`): a power of two of blocks each,
+one after the other, the last one shorter. So what they add up is added to the same bits as in one
+place.
+Rule 2. A datum's randomness is that of its number among all data.
+Rule 3. Questions and orders are functions of modules, with arguments that can be sent; what they do
+depends on nothing else. So a shard that is lost can be made again from its rows and labels and from
+all that it was asked since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treestick.moves import candidates as among
+from treestick.moves.assignments import (
+    Joining,
+    NewNodes,
+    Slots,
+    Unseen,
+    find_places,
+    prepare_slicing,
+    slicing,
+)
+from treestick.moves.candidates import Choices
+from treestick.moves.prune import prune_to
+from treestick.moves.state import Floats, Integers, State
+from treestick.moves.tasks import (
+    Task,
+    add_in_pairs,
+    add_up,
+    block_size,
+    nothing_waits,
+    push,
+    sum_range,
+)
+from treestick.random import Key
+
+
+class Shard(NamedTuple):
+    """Some rows of data."""
+
+    first: int
+    """Number of the first one among all data."""
+    data: Any
+    labels: Integers
+    """Of each datum: the row of its node, or what else its node is called."""
+    aside: dict[str, Integers]
+    """What a proposal has chosen, until it is accepted or another one begins."""
+
+
+class Op(NamedTuple):
+    """What shards are told."""
+
+    function: Callable[..., Sequence[Any]]
+    """Takes a group of shards, the number of all data, the arguments, and those of each shard."""
+    arguments: tuple[Any, ...]
+    own: Sequence[Any] | None = None
+    """Arguments of each shard, if they have such."""
+
+
+def cut_rows(n_data: int, n_pieces: int) -> list[Task]:
+    """Return ranges of rows that can be shards: up to eight for each of so many pieces."""
+    size = int(block_size(n_data))
+    while size * 8 * n_pieces < n_data:
+        size *= 2
+    return [(start, min(start + size, n_data)) for start in range(0, n_data, size)]
+
+
+class Shards:
+    """All shards of some data, as moves see them.
+
+    Parameters
+    ----------
+    n_data : int
+        Of all shards.
+    each : callable
+        Takes a list of :class:`Op`, has each of them done on all shards, one after the other, and
+        returns what the last of them answered for each shard, in the order of rows.
+    """
+
+    def __init__(self, n_data: int, each: Callable[[list[Op]], list[Any]]) -> None:
+        self.n_data, self._each = n_data, each
+        self._orders: list[Op] = []
+
+    def order(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> None:
+        """Have something done before the next question."""
+        self._orders.append(Op(function, arguments, own))
+
+    def ask(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Ask a question; return the answer of each shard."""
+        ops = [*self._orders, Op(function, arguments, own)]
+        self._orders = []
+        return self._each(ops)
+
+    def add(self, vectors: Sequence[Floats]) -> Floats:
+        """Return the sum of what shards answered, over the binary tree."""
+        waiting = nothing_waits(self.n_data, vectors[0].size)
+        for number, vector in enumerate(vectors):
+            push(waiting, number, np.ascontiguousarray(vector).reshape(-1))
+        total: Floats = add_up(waiting)
+        return total.reshape(vectors[0].shape)
+
+    # -- moves -------------------------------------------------------------------------------------
+
+    def move_candidates(
+        self, key: Key, state: State, most: int, least_mass: float
+    ) -> tuple[State, int]:
+        """Do what :func:`treestick.moves.candidates.move_candidates` does."""
+        found = among.open_candidates(key, state, most, least_mass)
+        counts = self.ask(draw_among, key, state.model, found.choices, found.n_rows)
+        state, new_row = among.settle(state, found, np.sum(counts, axis=0))
+        self.order(renumber, new_row)
+        return state, found.choices.rows.size
+
+    def move_assignments(self, key: Key, state: State, task: Task | None) -> tuple[State, float]:
+        """Do what :func:`treestick.moves.assignments.move_assignments` does.
+
+        For a range of rows, or for all.
+        """
+        task = (0, self.n_data) if task is None else task
+        answers = self.ask(find_all, key, state, task)
+        joining = Joining(state)
+        n_before = int(state.table.size[0])
+        new_labels = []
+        for nodes_found, _, _ in answers:
+            own = [np.arange(n_before)]
+            own += [joining.join(nodes)[n_before:] for nodes in nodes_found]
+            new_labels.append(np.concatenate(own))
+        at_rows = np.zeros(joining.table.parent.size, dtype=np.int64)
+        for new_label, (_, _, counts) in zip(new_labels, answers, strict=True):
+            np.add.at(at_rows, new_label, counts)
+        moved = state._replace(table=joining.table, theta=joining.theta)
+        state, last_row = prune_to(moved, at_rows)
+        self.order(renumber_each, own=[last_row[new_label] for new_label in new_labels])
+        n_tried = sum(tried for _, tried, _ in answers)
+        return state, n_tried / max(task[1] - task[0], 1)
+
+    def sum_statistics(self, state: State) -> State:
+        """Do what :func:`treestick.moves.tasks.sum_statistics` does."""
+        sums = self.ask(sum_all, state.model, state.n_nodes)
+        return state._replace(statistics=add_in_pairs(sums))
+
+    def gather(self) -> Integers:
+        """Return the labels of all data: for tests, and for data that fit into one place."""
+        return np.concatenate(self.ask(labels_of))
+
+
+# -- orders and questions --------------------------------------------------------------------------
+
+Group = Sequence[Shard]
+
+
+def renumber(group: Group, n_data: int, new_label: Integers) -> list[None]:
+    """Give data new labels."""
+    for shard in group:
+        shard.labels[:] = new_label[shard.labels]
+    return [None] * len(group)
+
+
+def renumber_each(group: Group, n_data: int, own: Sequence[Integers]) -> list[None]:
+    """Give data new labels, other ones in each shard."""
+    for shard, new_label in zip(group, own, strict=True):
+        shard.labels[:] = new_label[shard.labels]
+    return [None] * len(group)
+
+
+def labels_of(group: Group, n_data: int) -> list[Integers]:
+    """Return the labels."""
+    return [shard.labels.copy() for shard in group]
+
+
+def draw_among(
+    group: Group, n_data: int, key: Key, model: Any, choices: Choices, n_rows: int
+) -> list[Integers]:
+    """Draw data among candidates; return how many are at each."""
+    prepared = among.prepare_choices(model, choices)
+    counts = []
+    for shard in group:
+        found = np.empty_like(shard.labels)
+        among.draw_among(
+            key, model, shard.data, shard.first, shard.labels, choices, prepared, 0, found.size,
+            found,
+        )  # fmt: skip
+        shard.labels[:] = found
+        counts.append(np.bincount(found, minlength=n_rows))
+    return counts
+
+
+def find_all(
+    group: Group, n_data: int, key: Key, state: State, task: Task
+) -> list[tuple[list[NewNodes], int, Integers]]:
+    """Move the data of a range of rows by slice sampling.
+
+    Return of each shard the nodes that were found, the number of tries, and how many data have each
+    label: rows of the state's table, and behind them the nodes that were found.
+    """
+    n_before = int(state.table.size[0])
+    prepared, cut = prepare_slicing(state)
+    idle: list[Unseen] = []
+    spare: list[Slots] = []
+    answers = []
+    for shard in group:
+        n_rows = shard.labels.size
+        start, stop = (min(max(edge - shard.first, 0), n_rows) for edge in task)
+        nodes, n_tried, n_labels = [], 0, n_before
+        if start < stop:
+            assign = slicing(key, state, prepared, cut, shard.data, shard.first, shard.labels)
+            for found in find_places(state, shard.labels, (start, stop), assign, idle, spare):
+                is_new = found.rows >= n_before
+                shard.labels[found.data] = found.rows + is_new * (n_labels - n_before)
+                n_labels += found.nodes.row.size
+                nodes.append(found.nodes)
+                n_tried += found.n_tried
+        answers.append((nodes, n_tried, np.bincount(shard.labels, minlength=n_labels)))
+    return answers
+
+
+def sum_all(group: Group, n_data: int, model: Any, n_nodes: int) -> list[Floats]:
+    """Return the statistics of each node."""
+    return [
+        sum_range(model, shard.data, shard.labels, 0, shard.labels.size, n_nodes, n_data)
+        for shard in group
+    ]
