@@ -1,0 +1,175 @@
+"""Data in shards: a chain has the same bits as with all data in one place."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from treestick import BernoulliTree, GaussianTree, MultinomialTree, chain
+from treestick.families.multinomial import Counts
+from treestick.models.gaussian import Reals
+from treestick.moves.rows import join_rows, take_rows
+from treestick.moves.shards import Op, Shard, cut_rows
+from treestick.moves.state import Sticks
+from treestick.moves.tasks import (
+    add_up,
+    block_size,
+    make_tasks,
+    nothing_waits,
+    push,
+    sum_range,
+    sum_rows,
+    sum_terms,
+)
+from treestick.random import make_key
+from treestick.start import check_start, first_state
+from treestick.whereabouts import Elsewhere
+
+STICKS = Sticks(2.0, 1.0, 5.0, 0.5, 0.2, 0.8, 1.0, 0.5, 5.0)
+N_DATA = 300
+
+
+def simulate(kind: str) -> tuple[Any, Any]:
+    """Return a model and data in three groups."""
+    rng = np.random.default_rng(1)
+    group = rng.integers(3, size=N_DATA)
+    estimator: Any
+    if kind == "gaussian":
+        estimator = GaussianTree()
+        x = rng.normal(size=(N_DATA, 3)) + 4.0 * group[:, None]
+    elif kind == "bernoulli":
+        estimator = BernoulliTree()
+        x = (rng.random((N_DATA, 16)) < rng.random((3, 16))[group]).astype(int)
+    else:
+        estimator = MultinomialTree()
+        x = rng.poisson(2.0 * rng.random((3, 6))[group])
+    values = estimator._read(x)
+    model, units = estimator._make_model(values)
+    return model, estimator._encode(units, values)[0]
+
+
+def in_shards(data: Any, labels: Any, n_groups: int) -> Elsewhere:
+    """Return the data cut into shards, in groups that are worked on one after the other."""
+    shards = [
+        Shard(start, take_rows(data, np.arange(start, stop)), labels[start:stop].copy(), {})
+        for start, stop in cut_rows(labels.size, n_groups)
+    ]
+    assert len(shards) >= n_groups
+    edges = np.linspace(0, len(shards), n_groups + 1).astype(int)
+
+    def each(ops: list[Op]) -> list[Any]:
+        answers: list[Any] = []
+        for op in ops:
+            answers = []
+            for start, stop in itertools.pairwise(edges):
+                own = () if op.own is None else (op.own[start:stop],)
+                group = shards[start:stop]
+                answers += op.function(group, labels.size, *op.arguments, *own)
+        return answers
+
+    return Elsewhere(labels.size, each)
+
+
+def check_equal(kind: str, schedule: str, n_groups: int, n_sweeps: int) -> dict[str, int]:
+    """Compare a chain over shards with one in one place; return what structural moves did."""
+    model, data = simulate(kind)
+    state = first_state(make_key(3, 0), model, STICKS, data, check_start("root", N_DATA))
+    where = in_shards(data, state.assignments, n_groups)
+    nowhere = state._replace(assignments=np.empty(0, dtype=np.int64))
+    burn_in = n_sweeps // 2
+    here = chain.run_chain(3, 0, state, data, burn_in, map, schedule)
+    there = chain.run_chain(3, 0, nowhere, where, burn_in, map, schedule)
+    accepted: dict[str, int] = {}
+    for one, other in itertools.islice(zip(here, there, strict=True), n_sweeps):
+        assert one.info == other.info
+        assert one.scores == other.scores
+        assert one.state.theta.tobytes() == other.state.theta.tobytes()
+        assert one.state.statistics.tobytes() == other.state.statistics.tobytes()
+        np.testing.assert_array_equal(where.gather(), one.state.assignments)
+        for name, counts in one.info.structure.items():
+            accepted[name] = accepted.get(name, 0) + sum(counts[1:])
+    return accepted
+
+
+@pytest.mark.parametrize("n_groups", [1, 3, 17])
+def test_shards_change_no_bit(n_groups: int) -> None:
+    accepted = check_equal("gaussian", "default", n_groups, 30)
+    assert all(accepted[name] > 0 for name in ("smart_split", "insert", "singles"))
+
+
+def test_shards_change_no_bit_of_the_papers_chain() -> None:
+    check_equal("gaussian", "paper", 3, 15)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("schedule", chain.SCHEDULES)
+@pytest.mark.parametrize("n_groups", [2, 17])
+@pytest.mark.parametrize("kind", ["bernoulli", "gaussian", "multinomial"])
+def test_shards_change_no_bit_of_any_model(kind: str, n_groups: int, schedule: str) -> None:
+    accepted = check_equal(kind, schedule, n_groups, 200)
+    assert schedule == "paper" or all(n > 0 for n in accepted.values())
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 5000), st.integers(1, 20))
+def test_rows_are_cut_at_blocks(n_data: int, n_groups: int) -> None:
+    pieces = cut_rows(n_data, n_groups)
+    sizes = {stop - start for start, stop in pieces[:-1]}
+    assert len(sizes) <= 1
+    assert [start for start, _ in pieces] == [0, *(stop for _, stop in pieces[:-1])]
+    assert pieces[-1][1] == n_data
+    assert all(start % block_size(n_data) == 0 for start, _ in pieces)
+    assert len(pieces) <= 8 * n_groups or sizes == {int(block_size(n_data))}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 400), st.integers(0, 2**32 - 1))
+def test_sums_over_some_rows_follow_the_same_tree(n_data: int, seed: int) -> None:
+    """Of all rows with a label, of the same rows listed, and of these shard by shard."""
+    rng = np.random.default_rng(seed)
+    model, _ = simulate("gaussian")
+    data = Reals(rng.normal(size=(n_data, 3)) * 10.0 ** rng.integers(-8, 8, size=(n_data, 1)))
+    labels = rng.integers(2, size=n_data)
+    rows = np.flatnonzero(labels == 1)
+    whole = sum_range(model, data, labels, 0, n_data, 2, n_data)[1]
+    assert sum_rows(model, data, rows, n_data).tobytes() == whole.tobytes()
+    terms = np.hstack([data.values, data.values**2])[rows]
+    assert sum_terms(terms, rows, n_data).tobytes() == whole.tobytes()
+    waiting = nothing_waits(n_data, whole.size)
+    for number, (start, stop) in enumerate(cut_rows(n_data, 3)):
+        own = rows[(rows >= start) & (rows < stop)] - start
+        part = take_rows(data, np.arange(start, stop))
+        push(waiting, number, sum_rows(model, part, own, n_data))
+    assert add_up(waiting).tobytes() == whole.tobytes()
+
+
+def test_blocks_are_small_where_data_are_few() -> None:
+    assert [int(block_size(n)) for n in (1, 16, 33, 34, 300, 10**6)] == [1, 1, 1, 2, 16, 2048]
+    assert all(start % block_size(10**5) == 0 for start, _ in make_tasks(10**5))
+
+
+def test_rows_of_counts_are_taken_and_joined() -> None:
+    dense = np.array([[0, 2, 1], [0, 0, 0], [3, 0, 0], [1, 1, 1]])
+    estimator = MultinomialTree()
+
+    def encode(x: Any) -> Counts:
+        data: Counts = estimator._encode(None, estimator._read(x))[0]
+        return data
+
+    def decode(data: Counts) -> Any:
+        entries = [slice(at, at + n) for at, n in zip(data.start, data.n_entries, strict=True)]
+        found = np.zeros((data.start.size, 3))
+        for row, part in zip(found, entries, strict=True):
+            row[data.outcomes[part]] = data.counts[part]
+        return found
+
+    data = encode(sparse.csr_array(dense))
+    taken = take_rows(data, np.array([3, 1, 0, 3]))
+    np.testing.assert_array_equal(decode(taken), dense[[3, 1, 0, 3]])
+    np.testing.assert_array_equal(taken.total, dense[[3, 1, 0, 3]].sum(axis=1))
+    joined = join_rows([taken, take_rows(data, np.array([2])), encode(dense[:2])])
+    np.testing.assert_array_equal(decode(joined), dense[[3, 1, 0, 3, 2, 0, 1]])
