@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,7 +47,7 @@ def make_run(folder: Path, n_chains: int = 2, n_draws: int = 6, X: Any = None) -
     """Write a run of a GaussianTree, and return the estimator that would have made it."""
     # Here, so that scripts that need only draws start fast.
     from treestick.estimators import GaussianTree
-    from treestick.estimators.configuration import claim
+    from treestick.estimators.configuration import claim, fingerprint
     from treestick.estimators.sampled import Job, Known, ids_of
     from treestick.estimators.states import Constants
     from treestick.moves.state import Sticks
@@ -62,7 +63,9 @@ def make_run(folder: Path, n_chains: int = 2, n_draws: int = 6, X: Any = None) -
     constants = Constants(made, units, sticks)
     run = RunFolder(folder)
     known = Known(X, None, ids_of(X), {})
-    claim(model, run, Job(known, data, n_data, constants, lambda *_: iter(())))
+    claim(
+        model, run, Job(known, partial(fingerprint, data), n_data, constants, lambda *_: iter(()))
+    )
     for chain in range(n_chains):
         run.chain(chain).save(CONSTANTS, 0, constants)
         for sweep in range(1, n_draws + 1):

@@ -14,6 +14,7 @@ from treestick._jit import compiled
 from treestick.diffusions.hdp import Observed, make_atoms
 from treestick.inputs import InvalidType, InvalidValue, shown
 from treestick.moves.prune import move_prune
+from treestick.moves.shards import Shards
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.sticks import move_sticks
 from treestick.moves.tasks import make_tasks, sum_statistics
@@ -86,6 +87,19 @@ def first_state(
     nothing = np.empty((0, statistics_width))
     state = move_prune(State(table, start.assignments, theta, nothing, model, sticks, latent))
     state = sum_statistics(state, data, make_tasks(start.assignments.size))
+    _estimate(model, state.table, state.statistics, state.theta)
+    return move_sticks(key, state)
+
+
+def first_state_elsewhere(key: Key, model: Any, sticks: Sticks, where: Shards) -> State:
+    """Return the same where data are in shards, all at the root, which is what labels say."""
+    table = make_table(1)
+    table.entity[0] = 0
+    table.n_here[0] = where.n_data
+    theta_width, _, statistics_width = contract.registered(type(model)).widths(model)
+    theta, nothing = np.empty((1, theta_width)), np.empty((0, statistics_width))
+    none = np.empty(0, dtype=np.int64)
+    state = where.sum_statistics(State(table, none, theta, nothing, model, sticks, None))
     _estimate(model, state.table, state.statistics, state.theta)
     return move_sticks(key, state)
 

@@ -21,6 +21,7 @@ from treestick.analysis import components
 from treestick.analysis.convergence import disagreements, effective_draws
 from treestick.chain import SCHEDULES, run_chain
 from treestick.engine.threads import count_jobs
+from treestick.estimators.configuration import fingerprint
 from treestick.estimators.draws import Draws, Mixture, inferred, to_record
 from treestick.estimators.sampled import Job, Known, SampledEstimator, Step, ids_of
 from treestick.estimators.states import STORED_TYPES, Constants, check_constants, check_state
@@ -68,6 +69,8 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         gamma: Any
         init: Any
         schedule: str
+    _can_be_elsewhere = False
+    """Whether the model can be made without all data at hand."""
     _compiling = "compiling for this model, some two minutes; later runs need not ..."
 
     # -- what a subclass provides ------------------------------------------------------------------
@@ -140,13 +143,7 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         with data_errors():
             values = self._read(X)
         burn_in = self._lengths().burn_in
-        if self.schedule not in SCHEDULES:
-            raise InvalidValue(f"schedule={shown(self.schedule)} is not one of {SCHEDULES}")
-        sticks = Sticks(
-            *check_hyperparameter("alpha0", self.alpha0, most=MOST_ALPHA0),
-            *check_hyperparameter("decay", self.decay, most=1.0),
-            *check_hyperparameter("gamma", self.gamma, most=MOST_GAMMA),
-        )
+        sticks = self._sticks_prior()
         model, units = self._make_model(values)
         data, n_data = self._encode(units, values)
         start = check_start(self.init, n_data)
@@ -173,7 +170,23 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
                     swept.state,
                 )
 
-        return Job(self._known_of(X), data, n_data, Constants(model, units, sticks), steps)
+        constants = Constants(model, units, sticks)
+        return Job(self._known_of(X), partial(fingerprint, data), n_data, constants, steps)
+
+    def _prepare_elsewhere(self, X: Any, run: RunFolder) -> Job:
+        from treestick.estimators import elsewhere  # Dask is loaded when it is used
+
+        return elsewhere.prepare(self, X, run)
+
+    def _sticks_prior(self) -> Sticks:
+        """Check schedule and hyperparameters of the tree."""
+        if self.schedule not in SCHEDULES:
+            raise InvalidValue(f"schedule={shown(self.schedule)} is not one of {SCHEDULES}")
+        return Sticks(
+            *check_hyperparameter("alpha0", self.alpha0, most=MOST_ALPHA0),
+            *check_hyperparameter("decay", self.decay, most=1.0),
+            *check_hyperparameter("gamma", self.gamma, most=MOST_GAMMA),
+        )
 
     @classmethod
     def _types(cls) -> tuple[type, ...]:

@@ -71,6 +71,8 @@ class BernoulliTree(TreeEstimator):
     True
     """
 
+    _can_be_elsewhere = True
+
     def __init__(
         self,
         *,
@@ -131,6 +133,9 @@ class BernoulliTree(TreeEstimator):
             FIRST_STEP,
         )
         return model, n_features
+
+    def _make_model_of_columns(self, n_columns: int) -> tuple[Bernoulli, int]:
+        return self._make_model((np.empty((0, 0), dtype=np.uint8), n_columns))
 
     @staticmethod
     def _encode(units: int, values: tuple[npt.NDArray[np.uint8], int]) -> tuple[Bits, int]:

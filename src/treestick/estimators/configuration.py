@@ -123,7 +123,7 @@ def claim(estimator: Any, run: RunFolder, job: Any) -> int:
         "estimator": type(estimator).__name__,
         "parameters": encode_parameters(estimator.get_params(deep=False)),
         "data": {
-            "fingerprint": fingerprint(job.data),
+            "fingerprint": job.fingerprint(),
             "n_data": job.n_data,
             "n_features": int(features.n_features_in_),
             "feature_names": [str(name) for name in getattr(features, "feature_names_in_", [])],

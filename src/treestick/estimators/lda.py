@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from treestick.analysis.convergence import disagreements
 from treestick.analysis.topic_draws import DirichletDraw
 from treestick.engine.threads import count_jobs
+from treestick.estimators.configuration import fingerprint
 from treestick.estimators.draws import number_draws
 from treestick.estimators.lazy import Lazy
 from treestick.estimators.sampled import Job, SampledEstimator, Step
@@ -173,7 +174,8 @@ class LDA(TopicsMixin, SampledEstimator):
                 )
 
         constants = Vocabulary(int(counts.shape[1]))
-        return Job(self._known_of(X), documents, int(counts.shape[0]), constants, steps)
+        digest = partial(fingerprint, documents)
+        return Job(self._known_of(X), digest, int(counts.shape[0]), constants, steps)
 
     def _take(self, run: RunFolder, traces: list[Trace], constants: Vocabulary) -> None:
         self._traces = traces

@@ -24,11 +24,15 @@ from treestick.inputs import InvalidType, InvalidValue, check_whole_number, show
 from treestick.moves.tasks import Run
 from treestick.store import CONSTANTS, STATE, DrawRecord, RunFolder, RunLog, Trace
 
-ENGINES = ("threads", "processes")
+ENGINES = ("threads", "processes", "dask")
 SECONDS_UNTOLD = 0.1
 """Between two lines that the process of a chain tells."""
 SECONDS_UNSAVED = 5.0
 """Between draws, the state of a chain is saved when it was not for so long."""
+
+
+def _nothing() -> None:
+    """Do nothing: all that is to be written is here."""
 
 
 class Step(NamedTuple):
@@ -42,6 +46,10 @@ class Step(NamedTuple):
     """Makes the draw."""
     state: Any
     """All that the chain needs to go on: named tuples, arrays and numbers."""
+    write: Callable[[], None] = _nothing
+    """Writes what is not here, before the draw or the state is written."""
+    written: Callable[[], None] = _nothing
+    """Is told that they are."""
 
 
 class Lengths(NamedTuple):
@@ -79,8 +87,8 @@ class Job(NamedTuple):
     """What is to be sampled."""
 
     known: Known
-    data: Any
-    """As the model has them."""
+    fingerprint: Callable[[], str]
+    """Returns a digest of the data."""
     n_data: int
     constants: Any
     """What the fitted estimator needs beside draws: a named tuple."""
@@ -122,6 +130,10 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
     def _prepare(self, X: Any) -> Job:
         """Check data and parameters; return what is to be sampled."""
 
+    def _prepare_elsewhere(self, X: Any, run: RunFolder) -> Job:
+        """Do the same where data are on the workers of a cluster."""
+        raise InvalidValue(f"{type(self).__name__}: engine='dask' is for BernoulliTree")
+
     @abstractmethod
     def _take(self, run: RunFolder, traces: list[Trace], constants: Any) -> None:
         """Set the fitted attributes."""
@@ -160,12 +172,12 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        job = self._prepare(X)
-        # Now for the errors, later for what it sets.
-        known = job.known
-        note_features(BaseEstimator(), known.table, known.names)
         lengths = self._lengths()
         with contextlib.closing(RunFolder(_folder(self.run_dir))) as run:
+            job = self._prepare_elsewhere(X, run) if self.engine == "dask" else self._prepare(X)
+            # Now for the errors, later for what it sets.
+            known = job.known
+            note_features(BaseEstimator(), known.table, known.names)
             seed = claim(self, run, job)
             ended = self._sample(run, job, X, seed, lengths)
         self._interrupted, self._died = ended
@@ -255,12 +267,16 @@ def sample(
 
     def after_sweep(chain: int, step: Step) -> None:
         state = None if run.is_temporary else step.state
-        if lengths.is_draw(step.sweep):
-            seconds = before[chain] + time.perf_counter() - began
-            run.append(step.record(), seconds, state)
-            last_saved[chain] = time.monotonic()
-        elif state is not None and time.monotonic() - last_saved[chain] > SECONDS_UNSAVED:
-            run.chain(chain).save(STATE, step.sweep, state)
+        is_draw = lengths.is_draw(step.sweep)
+        is_due = state is not None and time.monotonic() - last_saved[chain] > SECONDS_UNSAVED
+        if is_draw or is_due:
+            step.write()
+            if is_draw:
+                seconds = before[chain] + time.perf_counter() - began
+                run.append(step.record(), seconds, state)
+            else:
+                run.chain(chain).save(STATE, step.sweep, state)
+            step.written()
             last_saved[chain] = time.monotonic()
         report(chain, step.sweep, step.log_likelihood, step.n_shown)
 

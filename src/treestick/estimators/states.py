@@ -15,6 +15,7 @@ from treestick import contract, families
 from treestick.diffusions.hdp import Atoms
 from treestick.estimators.topic_states import counts_fit
 from treestick.lanes import padded
+from treestick.moves.shards import Shards
 from treestick.moves.state import State, Sticks
 from treestick.store import DamagedRun
 from treestick.store.values import arrays_of
@@ -67,7 +68,37 @@ def check_state(state: Any, model: Any, data: Any, n_data: int) -> None:
         raise DamagedRun(f"the state of a chain cannot be gone on from: {fault}")
 
 
+def check_state_elsewhere(state: Any, model: Any, where: Shards) -> None:
+    """Raise if a state that was read is not one of ``model``, or not that of the labels."""
+    fault = _fault_of_nodes(state, model)
+    if fault is None:
+        counts = where.count(int(state.table.size[0]))
+        n_nodes = state.n_nodes
+        if counts[n_nodes:].any() or not np.array_equal(
+            counts[:n_nodes], state.table.n_here[:n_nodes]
+        ):
+            fault = "the data are not counted right"
+    if fault is not None:
+        raise DamagedRun(f"the state of a chain cannot be gone on from: {fault}")
+
+
 def _fault(state: Any, model: Any, data: Any, n_data: int) -> str | None:
+    fault = _fault_of_nodes(state, model)
+    if fault is not None:
+        return fault
+    nodes, n_nodes = state.assignments, state.n_nodes
+    if nodes.shape != (n_data,) or not 0 <= nodes.min() <= nodes.max() < n_nodes:
+        return "data are at nodes that are not there"
+    if not np.array_equal(np.bincount(nodes, minlength=n_nodes), state.table.n_here[:n_nodes]):
+        return "the data are not counted right"
+    if isinstance(data, Documents):
+        return _fault_of_topics(state, data)
+    if (state.latent is not None) != contract.registered(type(model)).has_atoms:
+        return "it has atoms where there are none, or none where there are"
+    return None if state.latent is None else _fault_of_atoms(state, data.base, n_data)
+
+
+def _fault_of_nodes(state: Any, model: Any) -> str | None:
     if not isinstance(state, State) or type(state.model) is not type(model):
         return "it is of another model"
     shapes, wanted = ({p: a.shape for p, a in arrays_of(m).items()} for m in (state.model, model))
@@ -79,20 +110,11 @@ def _fault(state: Any, model: Any, data: Any, n_data: int) -> str | None:
         return str(error)
     width, _, statistics_width = contract.registered(type(model)).widths(state.model)
     n_nodes = state.theta.shape[0] if state.theta.ndim == 2 else 0
-    nodes = state.assignments
     if not (1 <= n_nodes <= state.table.size[0] and state.theta.shape == (n_nodes, width)):
         return "the parameters have another shape"
     if state.statistics.shape != (n_nodes, statistics_width):
         return "the statistics have another shape"
-    if nodes.shape != (n_data,) or not 0 <= nodes.min() <= nodes.max() < n_nodes:
-        return "data are at nodes that are not there"
-    if not np.array_equal(np.bincount(nodes, minlength=n_nodes), state.table.n_here[:n_nodes]):
-        return "the data are not counted right"
-    if isinstance(data, Documents):
-        return _fault_of_topics(state, data)
-    if (state.latent is not None) != contract.registered(type(model)).has_atoms:
-        return "it has atoms where there are none, or none where there are"
-    return None if state.latent is None else _fault_of_atoms(state, data.base, n_data)
+    return None
 
 
 def _fault_of_topics(state: State, documents: Documents) -> str | None:

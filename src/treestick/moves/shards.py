@@ -154,6 +154,14 @@ class Shards:
         sums = self.ask(sum_all, state.model, state.n_nodes)
         return state._replace(statistics=add_in_pairs(sums))
 
+    def count(self, n_labels: int) -> Integers:
+        """Return how many data have each label, of which there are so many at least."""
+        answers = self.ask(count_labels, n_labels)
+        counts = np.zeros(max(answer.size for answer in answers), dtype=np.int64)
+        for answer in answers:
+            counts[: answer.size] += answer
+        return counts
+
     def gather(self) -> Integers:
         """Return the labels of all data: for tests, and for data that fit into one place."""
         return np.concatenate(self.ask(labels_of))
@@ -176,6 +184,11 @@ def renumber_each(group: Group, n_data: int, own: Sequence[Integers]) -> list[No
     for shard, new_label in zip(group, own, strict=True):
         shard.labels[:] = new_label[shard.labels]
     return [None] * len(group)
+
+
+def count_labels(group: Group, n_data: int, n_labels: int) -> list[Integers]:
+    """Return how many data of each shard have each label."""
+    return [np.bincount(shard.labels, minlength=n_labels) for shard in group]
 
 
 def labels_of(group: Group, n_data: int) -> list[Integers]:

@@ -56,16 +56,21 @@ def sum_statistics(state: State, data: Any, tasks: Sequence[Task], run: Run = ma
 
 def add_in_pairs(pieces: Iterable[Floats]) -> Floats:
     """Return the sum of what tasks found, over the binary tree."""
-    partial: list[tuple[int, Floats]] = []  # subtrees that wait for their neighbour, and their size
-    for sums in pieces:
+    return join_in_pairs(pieces, np.add)
+
+
+def join_in_pairs(pieces: Iterable[Any], join: Callable[[Any, Any], Any]) -> Any:
+    """Join pieces over the binary tree: neighbours, then pairs of these, and so on."""
+    partial: list[tuple[int, Any]] = []  # subtrees that wait for their neighbour, and their size
+    for piece in pieces:
         size = 1
         while partial and partial[-1][0] == size:
-            sums = partial.pop()[1] + sums
+            piece = join(partial.pop()[1], piece)
             size *= 2
-        partial.append((size, sums))
+        partial.append((size, piece))
     total = partial.pop()[1]
     while partial:
-        total = partial.pop()[1] + total
+        total = join(partial.pop()[1], total)
     return total
 
 

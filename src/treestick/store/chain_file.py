@@ -36,8 +36,9 @@ from treestick.inputs import InvalidValue
 from treestick.store.arrays import Packed, Unreadable, pack, single, smallest, unpack
 from treestick.store.arrays import whole_or_single as compact
 from treestick.store.errors import CannotWrite, DamagedRun
+from treestick.store.labels import LabelFiles
 from treestick.store.lock import Lock
-from treestick.store.records import DrawRecord, Trace, declaration_of, find_fault
+from treestick.store.records import DrawRecord, Trace, declaration_of, find_fault, is_elsewhere
 from treestick.store.sqlite_files import (
     BUSY_SECONDS,
     connect_to_read,
@@ -51,6 +52,7 @@ STATE, CONSTANTS = "state", "constants"
 PAGES_IN_LOG = 8000
 """Of 4 KB, until the log is moved into the file, which waits for the disk. The state, which every
 draw overwrites, is then moved once."""
+ASSIGNMENTS = "assignments"
 UNREADABLE = (sqlite3.DatabaseError, ValueError, TypeError, OverflowError)
 """What reading raises for a file that is not as it was written; values may have any type."""
 
@@ -78,13 +80,18 @@ class ChainFile:
         # What is gone with the process need not wait for the disk.
         self._synchronous = "NORMAL" if is_locked else "OFF"
 
+    @property
+    def labels(self) -> LabelFiles:
+        """The files with the nodes of data that are elsewhere."""
+        return LabelFiles(self.path.with_name(f"{self.path.stem}-labels"))
+
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, record: DrawRecord, seconds: float = 0.0, state: Any = None) -> None:
         """Write a draw, and the state to go on from if there is one, as one transaction."""
         arrays = {
             "parent": pack(smallest(record.parent)),
-            "assignments": pack(smallest(record.assignments)),
+            **({} if is_elsewhere(record) else {ASSIGNMENTS: pack(smallest(record.assignments))}),
             "theta": pack(single(record.theta)),
             "leaf_statistics": pack(compact(record.leaf_statistics)),
             **{name: pack(_floats(vector)) for name, vector in record.vectors.items()},
@@ -189,10 +196,12 @@ class ChainFile:
         ).fetchall()
         arrays = {name: unpack(Packed(*packed)) for name, *packed in rows}
         names = _scalar_names(connection)
+        if ASSIGNMENTS not in arrays:
+            arrays[ASSIGNMENTS] = self.labels.read_all(row[0])
         try:
             record = DrawRecord(
                 parent=_axes(arrays.pop("parent"), 1, np.int64),
-                assignments=_axes(arrays.pop("assignments"), 1, np.int64),
+                assignments=_axes(arrays.pop(ASSIGNMENTS), 1, np.int64),
                 theta=_axes(arrays.pop("theta"), 2, np.float64),
                 leaf_statistics=_axes(arrays.pop("leaf_statistics"), 2, np.float64),
                 scalars=dict(zip(names, _numbers(row[1], len(names)).tolist(), strict=True)),

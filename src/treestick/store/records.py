@@ -80,6 +80,11 @@ class Trace(NamedTuple):
         return int(self.sweep.size)
 
 
+def is_elsewhere(record: DrawRecord) -> bool:
+    """Say whether the nodes of data are in files of their own."""
+    return record.parent.size > 0 and record.assignments.size == 0
+
+
 def declaration_of(name: str, n_axes: int) -> Declared:
     """Return what is said of a stored array; scalars have no axes."""
     if name in ARRAYS:

@@ -51,7 +51,7 @@ class Asking:
         self.key, self.model, self.sticks, self.shards = key, state.model, state.sticks, shards
         self.hull = loosen(state, ROOM)
         self.hull.counts[DATA] = shards.n_data
-        answers = shards.ask(count_labels, self.hull.nodes.size)
+        answers = shards.ask(describe, self.hull.nodes.size)
         self.at = np.array([counts for counts, _, _ in answers])
         self.first = np.array([first for _, first, _ in answers])
         self.nothing = answers[0][2]
@@ -307,7 +307,7 @@ class Asking:
 # -- questions -------------------------------------------------------------------------------------
 
 
-def count_labels(group: Group, n_data: int, n_labels: int) -> list[tuple[Integers, int, Any]]:
+def describe(group: Group, n_data: int, n_labels: int) -> list[tuple[Integers, int, Any]]:
     """Return how many data have each label, the number of the first datum, and no rows at all."""
     none = np.empty(0, dtype=np.int64)
     return [
