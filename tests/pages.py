@@ -62,7 +62,7 @@ def animal_tree(seed: int) -> Tree:
     rng = np.random.default_rng(seed)
     parent = [-1, 0, 0, 0, 1, 1, 2]
     at = np.arange(N_DATA) % 7
-    moved = rng.random(N_DATA) < 0.1 * (seed > 0)
+    moved = rng.random(N_DATA) < 0.05 * (seed > 0)
     at = np.where(moved, rng.integers(0, 7, N_DATA), at)
     probability = np.full((7, len(WORDS)), 0.1)
     words = {1: (0, 1, 2), 2: (3, 4, 5), 3: (6, 7, 8), 4: (0,), 5: (2,), 6: (4,)}

@@ -62,7 +62,7 @@ def test_status(treestick: Cli, run: Path) -> None:
 def test_diagnose(treestick: Cli, run: Path) -> None:
     code, out, _ = treestick("diagnose", run)
     assert code == 0
-    for word in ("R-hat", "ESS bulk", "ESS tail", "MCSE", "n_nodes", "noise[1]", "Pair agreement"):
+    for word in ("R-hat", "ESS bulk", "ESS tail", "MCSE", "nodes", "noise[1]", "Pair agreement"):
         assert word in out
     assert "There are few independent draws" in out
     assert treestick("diagnose", run, "--strict")[0] == 4

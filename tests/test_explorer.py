@@ -15,6 +15,7 @@ from PIL import Image
 
 import pages
 from treestick import Tree
+from treestick.analysis.diagnosis import diagnose
 from treestick.inputs import InvalidValue
 from treestick.report.explorer import make_page, sprites, write_page
 from treestick.report.explorer.chunks import Chunks, to_json
@@ -124,6 +125,16 @@ def test_rows_are_written_in_words() -> None:
     wide = describe_tree(tree, rows=np.ones((2, 20)) * np.arange(20))
     assert row_in_words(wide, wide.rows, 0).startswith("feature 19 19, feature 18 18")
     assert row_in_words(wide, wide.rows, 0).endswith(" and 3 more")
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_the_page_says_of_the_chains_what_diagnose_says(agree: bool) -> None:
+    shown = contents_of(make_page(pages.animals(agree=agree)))["diagnostics"]
+    found = diagnose(pages.FakeModel(agree=agree))
+    assert (shown["verdict"], shown["lines"]) == found.verdict
+    assert shown["verdict"] == ("good" if agree else "bad")
+    assert [trace["name"] for trace in shown["traces"]] == [row.name for row in found.rows]
+    assert shown["sweep"][:2] == [101, 103]
 
 
 def test_many_draws_are_thinned_and_the_page_says_so() -> None:

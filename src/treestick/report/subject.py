@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treestick.analysis.diagnosis import Diagnosis, diagnose
 from treestick.inputs import InvalidValue, check_whole_number
 from treestick.io import Corpus
 from treestick.report.columns import Column, read_columns
-from treestick.report.diagnostics import Diagnostics, diagnose
 from treestick.report.typical import Contrasts, contrasts, in_words, main_parameter
 from treestick.tree import Tree
 
@@ -57,7 +57,7 @@ class Subject(NamedTuple):
     """Shape (n_data, height, width) or (n_data, height, width, 3), uint8."""
     columns: tuple[Column, ...] = ()
     picture: Picture | None = None
-    diagnostics: Diagnostics | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def tree(self) -> Tree:
@@ -139,9 +139,7 @@ def describe(
     if rows is not None and binarize is not None:
         rows = rows > binarize
     subject = describe_tree(best, title or type(model).__name__, rows=rows, **known)
-    return _check(
-        subject._replace(trees=tuple(trees), note=note, diagnostics=diagnose(model.idata_))
-    )
+    return _check(subject._replace(trees=tuple(trees), note=note, diagnosis=diagnose(model)))
 
 
 def describe_tree(

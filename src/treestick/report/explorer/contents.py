@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treestick.analysis.convergence import HIGHEST_RHAT
+from treestick.analysis.diagnosis import Diagnosis
 from treestick.report.columns import Column
-from treestick.report.diagnostics import Diagnostics
 from treestick.report.explorer.chunks import Chunks, Reference
 from treestick.report.explorer.sprites import add_sheets, make_tiles
 from treestick.report.subject import Shown, Subject
@@ -56,7 +57,7 @@ def make_contents(subject: Subject, chunks: Chunks) -> dict[str, Any]:
         "images": None,
         "covers": None,
         "columns": [_column(column, order, chunks) for column in subject.columns],
-        "diagnostics": _diagnostics(subject.diagnostics),
+        "diagnostics": _diagnostics(subject.diagnosis),
     }
     if subject.images is not None:
         tiles = make_tiles(subject.images[order])
@@ -224,24 +225,25 @@ def _column(column: Column, order: Integers, chunks: Chunks) -> Reference:
     }
 
 
-def _diagnostics(diagnostics: Diagnostics | None) -> Reference | None:
-    if diagnostics is None:
+def _diagnostics(diagnosis: Diagnosis | None) -> Reference | None:
+    if diagnosis is None:
         return None
-    n_draws = diagnostics.sweep.size
+    n_draws = diagnosis.sweep.size
     kept = np.unique(np.linspace(0, n_draws - 1, min(MOST_TRACE_POINTS, n_draws)).astype(int))
     return {
-        "verdict": diagnostics.verdict,
-        "words": diagnostics.words,
+        "verdict": diagnosis.verdict.grade,
+        "lines": diagnosis.verdict.lines,
+        "highestRhat": HIGHEST_RHAT,
         "nDraws": n_draws,
-        "sweep": diagnostics.sweep[kept],
+        "sweep": diagnosis.sweep[kept],
         "traces": [
             {
-                "name": trace.name,
-                "values": _rounded(trace.values[:, kept], 7),
-                "rhat": trace.rhat,
-                "apart": not (np.isnan(trace.rhat) or np.isfinite(trace.rhat)),
-                "ess": trace.ess,
+                "name": row.name,
+                "values": _rounded(diagnosis.traces[row.name][:, kept], 7),
+                "rhat": row.rhat,
+                "apart": not (np.isnan(row.rhat) or np.isfinite(row.rhat)),
+                "ess": row.ess_bulk,
             }
-            for trace in diagnostics.traces
+            for row in diagnosis.rows
         ],
     }
