@@ -104,6 +104,14 @@ def with_images(n_data: int, side: int = 8, colour: bool = False) -> Subject:
     return describe_tree(Tree(parent, at), "Images", images=images)
 
 
+def wines() -> Subject:
+    """Return real numbers of very different size; nodes differ in both directions."""
+    mean = np.array([[13.0, 2.4, 750.0], [14.8, 1.7, 752.0], [11.5, 2.4, 420.0]])
+    tree = Tree([-1, 0, 0], np.arange(30) % 3, node_params={"mean": mean})
+    rows = mean[tree.assignments] + np.random.default_rng(4).normal(size=(30, 3)) * [0.5, 0.2, 100]
+    return describe_tree(tree, "Wines", rows=rows, features=["alcohol", "ash", "proline"])
+
+
 def hostile() -> Subject:
     """Return a subject in which every name that a user can give is hostile."""
     names = [HOSTILE[k % len(HOSTILE)] for k in range(N_DATA)]

@@ -18,7 +18,7 @@ from treestick.report.columns import Column
 from treestick.report.explorer.chunks import Chunks, Reference
 from treestick.report.explorer.sprites import add_sheets, make_tiles
 from treestick.report.subject import Shown, Subject
-from treestick.report.typical import contrasts, typicality
+from treestick.report.typical import Contrasts, contrasts, main_parameter, typicality
 from treestick.tree import Tree
 
 TEXTS_PER_CHUNK = 256
@@ -33,6 +33,8 @@ BYTES_FOR_PICTURES = 500_000
 BYTES_FOR_DRAWS = 4_000_000
 """Compressed; beyond, further draws are left out."""
 MOST_TRACE_POINTS = 500
+LEAST_TOLD = 0.1
+"""By so many standard deviations a node differs from its parent where its name says so."""
 MOST_IN_A_ROW = 16
 """Features of a row that are written out."""
 
@@ -122,6 +124,7 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
             "value": _rounded(found.value),
             "parent": _rounded(found.at_parent),
             "more": (found.score > 0).astype(np.int64),
+            "directions": _directions(found) if main_parameter(tree) == "mean" else None,
         }
     reference: Reference = {
         "name": shown.name,
@@ -135,6 +138,11 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
         tiles = make_tiles(np.round(255 * pictures).astype(np.uint8))
         reference["pictures"] = add_sheets(chunks, tiles, BYTES_FOR_PICTURES)
     return reference
+
+
+def _directions(found: Contrasts) -> Integers:
+    """Return 1 where real numbers are above the parent's, -1 where below, 0 if hardly either."""
+    return np.where(np.abs(found.score) < LEAST_TOLD, 0, np.sign(found.score)).astype(np.int64)
 
 
 def _rounded(values: npt.NDArray[np.float64], digits: int = 3) -> npt.NDArray[np.float64]:
