@@ -149,6 +149,14 @@ def test_many_draws_are_thinned_and_the_page_says_so() -> None:
     assert len(make_page(describe(model))) < MEGABYTE
 
 
+def test_the_page_says_among_how_many_draws_the_consensus_is() -> None:
+    model = pages.FakeModel(50)
+    shown = describe(model, consensus=model.tree_, n_compared=40)
+    assert shown.note.endswith(" The consensus was looked for among 40 of 50 draws.")
+    assert contents_of(make_page(shown))["note"] == shown.note
+    assert "consensus" not in describe(model, consensus=model.tree_, n_compared=50).note
+
+
 def test_draws_beyond_the_room_are_left_out_and_the_page_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
