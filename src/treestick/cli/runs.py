@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -202,7 +203,10 @@ def diagnose(run: Folder, strict: Strict = False) -> None:
         values = (f"{row.mean:.4g}", f"{row.sd:.3g}", f"{row.rhat:.3f}")
         table.add_row(row.name, *values, *counts, f"{row.mcse:.2g}")
     Console().print(table)
-    print(f"Pair agreement: chains differ by {found.gap:.3f} on how often two data are together.")
+    if not isnan(found.gap):
+        print(
+            f"Pair agreement: chains differ by {found.gap:.3f} on how often two data are together."
+        )
     for line in found.verdict.lines:
         print(line)
     if strict and not found.verdict.is_good:

@@ -1,8 +1,8 @@
 """Chains in processes of their own.
 
 Rule 1. Processes are spawned, never forked: threads and their locks do not survive a fork.
-Rule 2. The first process starts alone until it tells of its first sweep (words, such as that it
-compiles, do not count), and the others then: what it has compiled is in the cache for them.
+Rule 2. The first process starts alone until it tells something that says that it has compiled all
+there is to compile, and the others then: it is in the cache for them.
 Rule 3. Signals are the parent's affair. On an interrupt it asks the others to stop, and each ends
 after its present sweep.
 Rule 4. A process whose parent is gone ends at once: nobody would stop it, and a run that is resumed
@@ -38,11 +38,11 @@ def run_processes(
     work: Work,
     arguments: Mapping[int, tuple[Any, ...]],
     n_together: int,
-    heard: Callable[[int, Any], None],
+    heard: Callable[[int, Any], bool],
 ) -> Ended:
     """Call ``work`` once for each of some arguments, ``n_together`` at a time.
 
-    ``heard`` gets the number of a process and what it tells.
+    ``heard`` gets the number of a process and what it tells; it says whether the others may start.
     """
     context = get_context("spawn")
     waiting, died = list(arguments), dict[int, str]()
@@ -77,8 +77,7 @@ def run_processes(
                 if kind == "failed":
                     died[number] = content
                 else:
-                    is_warm = is_warm or not isinstance(content, str)
-                    heard(number, content)
+                    is_warm = heard(number, content) or is_warm
         except KeyboardInterrupt:
             interrupted = True
             for _, connection in running.values():
