@@ -187,11 +187,14 @@ def _write_zarr(idata: xarray.DataTree, path: Path) -> None:
     if path.exists():
         raise InvalidValue(f"output={str(path)!r} exists; choose another name")
     with aside(path) as new:
-        idata.map_over_datasets(_with_plain_texts).to_zarr(new, consolidated=False)
+        # Format 2: that of version 3 has no standard yet for texts, nor for what xarray looks for
+        # first when it opens a store, consolidated metadata.
+        plain = idata.map_over_datasets(_with_plain_texts)
+        plain.to_zarr(new, zarr_format=2, consolidated=True)
 
 
 def _with_plain_texts(dataset: xarray.Dataset) -> xarray.Dataset:
-    """Return a data set whose texts have any length: Zarr has no standard for others."""
+    """Return a data set whose texts have each its length, not all that of the longest."""
     texts = {name: v.astype(object) for name, v in dataset.coords.items() if v.dtype.kind == "U"}
     return dataset.assign_coords(texts)
 
