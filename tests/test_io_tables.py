@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import time
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -80,7 +81,11 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "names only": ("d.csv", b"a,b\n", "there are names and no rows"),
     "short line": ("d.csv", b"a,b\n1,2\n3\n", "line 3: 1 cells under 2 names"),
     "text": ("d.csv", b"a,b\n1,2\n3,x\n", "line 3, column 'b': 'x' is not a number"),
-    "nothing": ("d.csv", b"a,b\n1,2\n3,\n", "line 3, column 'b': nothing there"),
+    "nothing": ("d.csv", b"a,b\n1,2\n3,\n", "line 3, column 'b': a value is missing \\(''\\)"),
+    "not there": ("d.csv", b"a,b\n1,2\n3,NA\n", "column 'b': a value is missing \\('NA'\\)"),
+    "semicolons": ("d.csv", b"a;b\n1.5;2\n", "line 1: one column, 'a;b'; if ';' stands between"),
+    "commas": ("d.csv", b"a;b\n1,5;2\n", "line 1: one column, 'a;b'; if ';' stands between"),
+    "no tabs": ("d.tsv", b"a,b\n1,2\n", "line 1: one column, 'a,b'; if ',' stands between"),
     "two names": ("d.csv", b"a,a\n1,2\n", "line 1: two columns have the name 'a'"),
     "two ids": ("d.csv", b"id,a\nx,1\nx,2\n", "two rows have the id 'x'"),
     "numbers first": ("d.csv", b"1,2\n3,4\n", "line 1: these are numbers; say whether"),
@@ -201,6 +206,20 @@ def test_any_bytes_are_a_table_or_refused(tmp_path: Path, ending: str, n: int) -
 @pytest.mark.parametrize("form", DOCUMENTS)
 def test_any_bytes_are_a_corpus_or_refused(tmp_path: Path, form: str, n: int) -> None:
     fuzz_reader(lambda path: read_corpus(path, form), tmp_path / "data", n)
+
+
+def test_a_single_column_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a;b\n1.5\n2\n")
+    assert read_table(tmp_path / "d.csv")["a;b"].tolist() == [1.5, 2.0]
+
+
+def test_many_columns_take_no_longer_than_few(tmp_path: Path) -> None:
+    n = 50_000
+    rows = [",".join(f"c{k}" for k in range(n)), ",".join(["1.5"] * n)]
+    (tmp_path / "d.csv").write_text("\n".join(rows))
+    began = time.process_time()
+    assert read_table(tmp_path / "d.csv").shape == (1, n)
+    assert time.process_time() - began < 10.0  # comparing each with each took minutes
 
 
 # -- going out -------------------------------------------------------------------------------------

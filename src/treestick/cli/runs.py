@@ -111,6 +111,8 @@ def resume(
 
     goal = None if until is None else commands.parse_goal(until)
     estimator, X = commands.prepare_resume(run, data, draws)
+    if goal is None and draws is None and commands.status(run).is_complete:
+        say(f"{run} is complete; --draws with more than {estimator.n_draws} extends it")
     _run(estimator, X, run, goal, max_draws, strict)
 
 

@@ -87,7 +87,12 @@ def prepare_resume(
     _, configuration = open_run(path)
     model = unfitted(path, configuration)
     if n_draws is not None:
-        model.set_params(n_draws=check_whole_number("draws", n_draws, 1))
+        if check_whole_number("draws", n_draws, 1) < model.n_draws:
+            raise InvalidValue(
+                f"draws={n_draws} is fewer than the {model.n_draws} that {path} was asked for; "
+                "a run can only grow"
+            )
+        model.set_params(n_draws=n_draws)
     noted = configuration.get("source")
     if not isinstance(noted, dict) or noted.keys() - set(Source._fields):
         raise InvalidValue(
@@ -208,6 +213,8 @@ def predict(path: Path, source: Source) -> pd.DataFrame:
     names = {kind.__name__: name for name, kind in MODELS.items()}
     X = read_data(source, names.get(type(model).__name__) in OF_DOCUMENTS)
     with data_errors():
+        if not isinstance(X, Corpus):
+            X = _columns_of_fit(model, X, source.path)
         densities = model.score_samples(X)
         found: dict[str, Any]
         if hasattr(model, "tree_"):
@@ -226,3 +233,24 @@ def predict(path: Path, source: Source) -> pd.DataFrame:
     else:
         ids = X.index if hasattr(X, "index") else range(densities.size)
     return pd.DataFrame({"id": list(ids), **found, "log_density": densities})
+
+
+def _columns_of_fit(model: Any, X: Any, path: str) -> Any:
+    """Return new rows with the columns of the fit, in its order; raise if they are others."""
+    wanted = getattr(model, "feature_names_in_", None)
+    if wanted is None or not hasattr(X, "columns"):
+        if X.shape[1] != model.n_features_in_:
+            raise InvalidValue(
+                f"{path}: there are {X.shape[1]} columns; the run has {model.n_features_in_}"
+            )
+        return X
+    missing = [name for name in wanted if name not in X.columns]
+    if missing:
+        raise InvalidValue(f"{path}: there is no column {shown(missing[0])}, which the run has")
+    more = [name for name in X.columns if name not in set(wanted)]
+    if more:
+        raise InvalidValue(
+            f"{path}: the run has no column {shown(more[0])}; leave it out (drop), or say that it "
+            "has names of rows (id)"
+        )
+    return X[list(wanted)]
