@@ -62,7 +62,7 @@ def animal_tree(seed: int) -> Tree:
     rng = np.random.default_rng(seed)
     parent = [-1, 0, 0, 0, 1, 1, 2]
     at = np.arange(N_DATA) % 7
-    moved = rng.random(N_DATA) < 0.1 * (seed > 0)
+    moved = rng.random(N_DATA) < 0.05 * (seed > 0)
     at = np.where(moved, rng.integers(0, 7, N_DATA), at)
     probability = np.full((7, len(WORDS)), 0.1)
     words = {1: (0, 1, 2), 2: (3, 4, 5), 3: (6, 7, 8), 4: (0,), 5: (2,), 6: (4,)}
@@ -102,6 +102,14 @@ def with_images(n_data: int, side: int = 8, colour: bool = False) -> Subject:
     level = (np.arange(n_data) * 37 % 200).reshape(-1, *[1] * (len(shape) - 1))
     images = (level + rng.integers(0, 56, shape)).astype(np.uint8)
     return describe_tree(Tree(parent, at), "Images", images=images)
+
+
+def wines() -> Subject:
+    """Return real numbers of very different size; nodes differ in both directions."""
+    mean = np.array([[13.0, 2.4, 750.0], [14.8, 1.7, 752.0], [11.5, 2.4, 420.0]])
+    tree = Tree([-1, 0, 0], np.arange(30) % 3, node_params={"mean": mean})
+    rows = mean[tree.assignments] + np.random.default_rng(4).normal(size=(30, 3)) * [0.5, 0.2, 100]
+    return describe_tree(tree, "Wines", rows=rows, features=["alcohol", "ash", "proline"])
 
 
 def hostile() -> Subject:

@@ -61,6 +61,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         "apart": lambda: pages.animals(agree=False),
         "hostile": pages.hostile,
         "large": pages.large,
+        "wines": pages.wines,
         "images": lambda: pages.with_images(3_000, 32, colour=True),
     }
 
@@ -227,6 +228,13 @@ def test_another_draw_can_be_looked_at(visit: Open) -> None:
     until(page, "app.tree.number === 3")
     assert page.evaluate("Array.from(app.tree.at)") != before
     assert page.evaluate("app.tree.support") is None
+
+
+def test_names_of_nodes_of_real_numbers_say_in_which_direction(visit: Open) -> None:
+    page = visit("wines")
+    plain = "app.tree.labels.map((label) => label && label.replace(/[\\u2068\\u2069]/g, ''))"
+    assert page.evaluate(plain) == [None, "↓ ash · ↑ alcohol", "↓ proline · ↓ alcohol"]
+    screenshot(page, "reals")
 
 
 def test_diagnostics_have_a_verdict_and_traces(visit: Open) -> None:

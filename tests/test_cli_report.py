@@ -52,6 +52,15 @@ def test_a_page_is_written_beside_the_run(treestick: Cli, run: Path) -> None:
     assert "All 12 draws" in page
 
 
+def test_the_page_says_among_how_many_draws_the_consensus_is(
+    treestick: Cli, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treestick.report.runs.MOST_COMPARED", 5)
+    target = tmp_path / "page.html"
+    assert treestick("report", run, "-o", target)[0] == 0
+    assert "looked for among 5 of 12 draws" in target.read_text()
+
+
 def test_figures(treestick: Cli, run: Path, tmp_path: Path) -> None:
     target = tmp_path / "a.svg"
     beside = ("--images", run.parent / "images.npy", "--metadata", run.parent / "m.csv")

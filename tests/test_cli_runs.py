@@ -62,7 +62,7 @@ def test_status(treestick: Cli, run: Path) -> None:
 def test_diagnose(treestick: Cli, run: Path) -> None:
     code, out, _ = treestick("diagnose", run)
     assert code == 0
-    for word in ("R-hat", "ESS bulk", "ESS tail", "MCSE", "n_nodes", "noise[1]", "Pair agreement"):
+    for word in ("R-hat", "ESS bulk", "ESS tail", "MCSE", "nodes", "noise[1]", "Pair agreement"):
         assert word in out
     assert "There are few independent draws" in out
     assert treestick("diagnose", run, "--strict")[0] == 4
@@ -104,9 +104,8 @@ def test_xarray_opens_what_is_exported(
     arviz_stats: Any = pytest.importorskip("arviz_stats")
     path = tmp_path / f"draws.{ending}"
     assert treestick("export", run, "--format", form, "--draw", "all", "-o", path)[0] == 0
-    options: Any = {"engine": "zarr", "consolidated": False} if form == "zarr" else {}
     model = load_run(run)
-    with xarray.open_datatree(path, **options or {"engine": "h5netcdf"}) as tree:
+    with xarray.open_datatree(path) as tree:  # without any options, and without warnings
         assert arviz_stats.summary(tree, var_names=["noise"]).shape[0] == 2
         trees = tree["trees"].to_dataset()
         first = trees["first_node"].values
@@ -160,6 +159,39 @@ def test_predict_carries_ids(
     ]
 
 
+def test_columns_of_new_data_may_stand_in_another_order(
+    treestick: Cli, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def score_samples(_: Any, X: Any) -> Any:
+        seen.append(X)
+        return np.zeros(len(X))
+
+    kind = type(load_run(run))
+    monkeypatch.setattr(kind, "score_samples", score_samples)
+    monkeypatch.setattr(kind, "predict_proba", lambda _, X: np.full((len(X), 3), 1 / 3))
+    (tmp_path / "new.csv").write_text("wings,legs\n2,1\n4,3\n")
+    assert treestick("predict", run, tmp_path / "new.csv", "-o", tmp_path / "out.csv")[0] == 0
+    assert seen[0].to_dict("list") == {"legs": [1.0, 3.0], "wings": [2.0, 4.0]}
+
+
+def test_a_complete_run_that_is_resumed_says_so(treestick: Cli, tmp_path: Path) -> None:
+    path, folder = tmp_path / "data.csv", tmp_path / "run"
+    X = pd.DataFrame(np.arange(40.0).reshape(20, 2) ** 0.5, columns=["a", "b"])
+    X.to_csv(path, index=False)
+    make_run(folder, X=X)
+    made = json.loads((folder / "run.json").read_text())
+    made["source"] = commands.Source(str(path))._asdict()
+    (folder / "run.json").write_text(json.dumps(made))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("treestick.estimators.sampled._saved", lambda *_: (6, None))
+        code, out, err = treestick("resume", folder)
+    assert code == 0, err
+    assert "is complete; --draws with more than 6 extends it" in err
+    assert "6 + 6 draws" in out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -182,6 +214,12 @@ def test_predict_carries_ids(
         (["export", "RUN", "--format", "oak"], 2, "format='oak' is not one of newick"),
         (["export", "RUN", "--format", "json", "--draw", "12"], 2, "from 0 to 11"),
         (["export", "RUN", "--format", "json", "--draw", "x"], 2, "from 0 to 11"),
+        (["predict", "RUN", "DATA", "-o", "out.csv"], 3, "there is no column 'legs', which the ru"),
+        (["predict", "RUN", "MORE", "-o", "out.csv"], 3, "the run has no column 'tail'"),
+        (["predict", "RUN", "ARRAY", "-o", "out.csv"], 3, "there are 3 columns; the run has 2"),
+        (["export", "RUN", "--format", "parquet", "-o", "DATA"], 2, "cannot be made a folder"),
+        (["resume", "RUN", "--draws", "5"], 2, "draws=5 is fewer than the 6 that"),
+        (["report", "NOWHERE"], 2, "there is no run"),
         (["diagnose", "CUT"], 5, "readable draws: "),
         (["export", "CUT", "--format", "json"], 5, "is damaged"),
     ],
@@ -192,6 +230,8 @@ def test_every_slip_gives_one_line_and_its_code(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.csv").write_text("a,b\n1,-2.5\n3,4\n5,6\n")
+    (tmp_path / "more.csv").write_text("legs,wings,tail\n1,2,3\n")
+    np.save(tmp_path / "array.npy", np.zeros((2, 3)))
     (tmp_path / "bad.toml").write_text("alpha0 = = 3")
     (tmp_path / "odd.toml").write_text("leaves = 3")
     if "CUT" in words:
@@ -201,6 +241,7 @@ def test_every_slip_gives_one_line_and_its_code(
     places = {
         "RUN": str(run), "DATA": "data.csv", "NEW": "new", "NOWHERE": "nowhere.csv",
         "BAD": "bad.toml", "ODD": "odd.toml", "DATA/x": "data.csv/x", "CUT": "cut",
+        "MORE": "more.csv", "ARRAY": "array.npy",
     }  # fmt: skip
     found, out, err = treestick(*(places.get(word, word) for word in words))
     lines = [line for line in err.splitlines() if "because" not in line]

@@ -97,7 +97,7 @@ def test_chains_that_agree() -> None:
     assert 1500 < rows[0].ess_bulk < 2500
     assert rows[0].mcse == pytest.approx(2000**-0.5, rel=0.2)
     assert np.isnan(rows[1].rhat)
-    assert judge(rows, 4, 0.01).is_good
+    assert judge(rows, 4, 500, 0.01).is_good
     assert meets(rows, 1.05, 400)
     assert not meets(rows, 1.05, 4000)
 
@@ -106,16 +106,20 @@ def test_chains_that_do_not() -> None:
     random = np.random.default_rng(0)
     apart = random.normal(size=(2, 300)) + np.array([[0.0], [3.0]])
     rows = describe({"depth": apart, "stuck": np.repeat([[1.0], [2.0]], 300, axis=1)})
-    verdict = judge(rows, 2, 0.5)
-    assert not verdict.is_good
-    assert "disagree on depth, stuck" in verdict.lines[0]
-    assert "different data together" in verdict.lines[-1]
+    verdict = judge(rows, 2, 300, 0.5)
+    assert verdict.grade == "bad"
+    assert "disagree on depth and stuck" in verdict.lines[0]
+    assert "different data together" in verdict.lines[1]
     assert not meets(rows, 1.05, 1)
-    one = judge(describe({"depth": random.normal(size=(1, 500))}), 1, float("nan"))
-    assert one.is_good
+    one = judge(describe({"depth": random.normal(size=(1, 500))}), 1, 500, float("nan"))
+    assert one.grade == "careful"
     assert "There is one chain" in one.lines[-1]
-    few = judge(describe({"depth": random.normal(size=(2, 10))}), 2, 0.0)
+    few = judge(describe({"depth": random.normal(size=(2, 40))}), 2, 40, 0.0)
+    assert few.grade == "careful"
     assert "few independent draws" in few.lines[-1]
+    none = judge(describe({"depth": random.normal(size=(2, 3))}), 2, 3, 0.0)
+    assert (none.grade, none.is_good) == ("bad", False)
+    assert "3 draws per chain say nothing" in none.lines[0]
 
 
 def test_chains_that_stand_still_for_half_of_the_time() -> None:

@@ -67,19 +67,19 @@ def test_command_line(treestick: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "message"),
     [
-        (["nothing"], "nothing: there is no such file or folder"),
-        (["x.ldac", "-k", "3", "-k", "0"], "n_topics=0"),
-        (["x.ldac", "--train", "40"], "n_train=40"),
-        (["x.ldac", "--folds", "0"], "n_folds=0"),
-        (["x.ldac", "--format", "xml"], "format='xml' is not one of folder, jsonl"),
-        (["x.ldac", "--format", "docword"], "x.ldac, line 1"),
-        (["x.ldac", "--sampler", "best"], "sampler='best'"),
-        (["x.ldac", "--text", "body"], "text='body' has no effect"),
-        (["x.ldac", "--pseudo", "none"], "'none' is not a whole number"),
-        (["bytes.csv"], "bytes.csv: byte 0xff at offset 0"),
-        (["odd.pdf"], "odd.pdf: the name does not say its format"),
+        (["nothing"], 3, "nothing: there is no such file or folder"),
+        (["x.ldac", "-k", "3", "-k", "0"], 2, "n_topics=0"),
+        (["x.ldac", "--train", "40"], 2, "n_train=40"),
+        (["x.ldac", "--folds", "0"], 2, "n_folds=0"),
+        (["x.ldac", "--format", "xml"], 3, "format='xml' is not one of folder, jsonl"),
+        (["x.ldac", "--format", "docword"], 3, "x.ldac, line 1"),
+        (["x.ldac", "--sampler", "best"], 2, "sampler='best'"),
+        (["x.ldac", "--text", "body"], 3, "text='body' has no effect"),
+        (["x.ldac", "--pseudo", "none"], 2, "'none' is not a whole number"),
+        (["bytes.csv"], 3, "bytes.csv: byte 0xff at offset 0"),
+        (["odd.pdf"], 3, "odd.pdf: the name does not say its format"),
     ],
 )
 def test_slips_get_one_line(
@@ -87,14 +87,15 @@ def test_slips_get_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
+    code: int,
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "x.ldac")
     (tmp_path / "bytes.csv").write_bytes(b"\xff")
     (tmp_path / "odd.pdf").touch()
-    code, out, err = treestick("evaluate", *arguments)
-    assert (code, out) == (2, "")
+    found, out, err = treestick("evaluate", *arguments)
+    assert (found, out) == (code, "")
     assert message in err
     assert err.count("\n") == 1
 

@@ -15,6 +15,7 @@ from PIL import Image
 
 import pages
 from treestick import Tree
+from treestick.analysis.diagnosis import diagnose
 from treestick.inputs import InvalidValue
 from treestick.report.explorer import make_page, sprites, write_page
 from treestick.report.explorer.chunks import Chunks, to_json
@@ -126,6 +127,16 @@ def test_rows_are_written_in_words() -> None:
     assert row_in_words(wide, wide.rows, 0).endswith(" and 3 more")
 
 
+@pytest.mark.parametrize("agree", [True, False])
+def test_the_page_says_of_the_chains_what_diagnose_says(agree: bool) -> None:
+    shown = contents_of(make_page(pages.animals(agree=agree)))["diagnostics"]
+    found = diagnose(pages.FakeModel(agree=agree))
+    assert (shown["verdict"], shown["lines"]) == found.verdict
+    assert shown["verdict"] == ("good" if agree else "bad")
+    assert [trace["name"] for trace in shown["traces"]] == [row.name for row in found.rows]
+    assert shown["sweep"][:2] == [101, 103]
+
+
 def test_many_draws_are_thinned_and_the_page_says_so() -> None:
     model = pages.FakeModel(500)
     subject = describe(model, most_draws=25)
@@ -136,6 +147,14 @@ def test_many_draws_are_thinned_and_the_page_says_so() -> None:
     assert names[-1] == "chain 2, draw 250"
     assert contents_of(make_page(subject))["note"] == subject.note
     assert len(make_page(describe(model))) < MEGABYTE
+
+
+def test_the_page_says_among_how_many_draws_the_consensus_is() -> None:
+    model = pages.FakeModel(50)
+    shown = describe(model, consensus=model.tree_, n_compared=40)
+    assert shown.note.endswith(" The consensus was looked for among 40 of 50 draws.")
+    assert contents_of(make_page(shown))["note"] == shown.note
+    assert "consensus" not in describe(model, consensus=model.tree_, n_compared=50).note
 
 
 def test_draws_beyond_the_room_are_left_out_and_the_page_says_so(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from any_bytes import N_INPUTS, fuzz_reader
 from treestick.inputs import InvalidValue
 from treestick.io import read_images, read_metadata
 
@@ -77,6 +78,8 @@ def test_columns_from_all_formats(tmp_path: Path) -> None:
         ("m.json", "{", "m.json: "),
         ("m.json", "3", "a list of objects or an object of lists"),
         ("m.txt", "a", "must end in .csv"),
+        ("m.json", "[" * 100_000, "m.json: maximum recursion"),
+        ("m.csv", "a,b\n1,2,3\n4,5,6\n", "m.csv: "),
     ],
 )
 def test_bad_columns_get_one_line(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -87,3 +90,15 @@ def test_bad_columns_get_one_line(tmp_path: Path, name: str, text: str, message:
     assert "\n" not in str(caught.value)
     with pytest.raises(InvalidValue, match="there is no such file"):
         read_metadata(tmp_path / "nowhere.csv", 2)
+
+
+@N_INPUTS
+@pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl"])
+def test_any_bytes_are_columns_or_refused(tmp_path: Path, ending: str, n: int) -> None:
+    fuzz_reader(lambda path: read_metadata(path, 1), tmp_path / f"m.{ending}", n)
+
+
+@N_INPUTS
+@pytest.mark.parametrize("ending", ["npy", "png", "gif", "bmp", "jpg", "webp"])
+def test_any_bytes_are_images_or_refused(tmp_path: Path, ending: str, n: int) -> None:
+    fuzz_reader(lambda path: read_images(path, 1), tmp_path / f"i.{ending}", n)

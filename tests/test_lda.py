@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from test_tokens import exact_posterior
 from treestick import Uniform, io
+from treestick.analysis.diagnosis import diagnose
 from treestick.analysis.heldout import document_completion, empirical_likelihood
 from treestick.estimators import LDA
 from treestick.inputs import InputError
@@ -77,6 +78,8 @@ def test_fitted_attributes(sampler: str) -> None:
     data = model.idata_
     assert data.posterior["doc_topic_prior"].shape == (1, 3, 3)
     assert data.sample_stats["lp"].values.tolist() == [[d.log_likelihood for d in model.draws_]]
+    found = diagnose(model)  # which has no trees to compare
+    assert (found.sweep.tolist(), found.verdict.grade) == ([7, 9, 11], "bad")
     proportions = model.transform(X)
     np.testing.assert_allclose(proportions.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.transform(X[7:9]), proportions[7:9])

@@ -53,6 +53,20 @@ def test_lines_are_there_before_the_first_sweep() -> None:
     assert "0/10" in last_lines(file, 1)[0]
 
 
+def test_a_chain_says_what_it_does_before_its_first_sweep() -> None:
+    console, file = terminal()
+    with Progress(2, 10, console=console) as progress:
+        progress.note(1, "LDA 40/200")
+    assert last_lines(file, 1)[0].startswith("chain 2: LDA 40/200 ")
+    assert len(last_lines(file, 1)[0]) <= 100
+    console, file = terminal()
+    with Progress(1, 10, console=console) as progress:
+        progress.note(0, "LDA 200/200")
+        progress.update(0, 1, -1.0, 2)
+    assert re.match(r"chain 1 +[━╸╺]", last_lines(file, 1)[0])
+    progress.note(0, "a thread that has not heard of it yet")
+
+
 def test_chains_in_threads() -> None:
     console, file = terminal()
 

@@ -221,7 +221,7 @@ def cell_move(function: Any = cells.move_cells, s: float = 1.0) -> Move:
             of_words = np.zeros((N_WORDS, LANES), dtype=np.float32)
             function(
                 make_key(4, 0, number), encoded.documents, weights, row_of, N_TOPICS, s,
-                inference.as_rows(world.phi), encoded.counts.of_documents, of_words, gibbs.NONE,
+                inference.by_word(world.phi), encoded.counts.of_documents, of_words, gibbs.NONE,
                 d, d + 1,
             )  # fmt: skip
             found = of_words[:, :N_TOPICS].astype(int)
@@ -587,7 +587,7 @@ def test_new_documents_against_enumeration() -> None:
     words = [0, 0, 1, 3, 3, 3]
     counts = sparse.csr_array(np.array([[2.0, 1, 0, 3], [0, 0, 0, 0]]))
     mean, probability = exact_posterior(alpha, phi, words)
-    documents, rows = make_documents(counts), inference.as_rows(phi)
+    documents, rows = make_documents(counts), inference.by_word(phi)
     means, logs = np.empty((40, 3)), np.empty(4000)
     out, log_p = np.empty((2, 3)), np.empty(2)
     for s in range(40):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import special
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from test_estimators import ASKS_FOR_CLASSES
@@ -17,11 +19,12 @@ from treestick import io
 from treestick.analysis import tree_topics
 from treestick.analysis.heldout import document_completion, empirical_likelihood
 from treestick.analysis.topic_draws import laplace_multinomial
+from treestick.engine.progress import Progress
 from treestick.estimators import TopicTree
 from treestick.inputs import InputError
 from treestick.random import make_key
 from treestick.tokens.documents import make_documents
-from treestick.tokens.inference import as_rows
+from treestick.tokens.inference import by_word
 
 QUICK: dict[str, Any] = {
     "n_topics": 3, "n_draws": 3, "burn_in": 5, "thin": 2, "n_chains": 1, "lda_sweeps": 5,
@@ -53,7 +56,7 @@ def test_scikit_learns_checks(estimator: Any, check: Callable[[Any], None]) -> N
     "changed",
     [
         {},
-        {"document_move": "given"},
+        pytest.param({"document_move": "summed_out"}, marks=pytest.mark.long),
         {"sampler": "instantiated"},
         {"n_topics": None},
         {"n_topics": None, "persistence": 0.9},
@@ -101,6 +104,24 @@ def test_any_number_of_threads_gives_the_same_draws() -> None:
             np.testing.assert_array_equal(a.assignments, b.assignments)
             np.testing.assert_array_equal(a.node_params["topics"], b.node_params["topics"])
         np.testing.assert_array_equal(one.components_, two.components_)
+
+
+@pytest.mark.parametrize("engine", ["threads", pytest.param("processes", marks=pytest.mark.long)])
+def test_the_display_says_that_topics_come_first(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[tuple[int, str]] = []
+    monkeypatch.setattr(Progress, "note", lambda _, *words: said.append(words))
+    n_chains = 1 if engine == "threads" else 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        make(engine=engine, n_chains=n_chains).fit(make_data())
+    every = [(chain, f"LDA {k}/5") for chain in range(n_chains) for k in range(1, 6)]
+    if engine == "threads":
+        assert said == every
+    else:  # which tell no more than ten times a second
+        assert {chain for chain, _ in said} == {0, 1}
+        assert set(said) <= set(every)
 
 
 def test_two_kinds_of_documents_are_told_apart() -> None:
@@ -156,7 +177,7 @@ def test_new_documents_against_enumeration() -> None:
     words = [0, 0, 1, 2]
     expected, of_places, probability = exactly(words, topics)
     documents = make_documents(io.read_counts(np.array([[2, 1, 1]]), "X"))
-    places, phi = small_places(), as_rows(topics)
+    places, phi = small_places(), by_word(topics)
     proportions, nodes = np.empty((1, 2)), np.empty((1, 3))
     tree_topics.infer(make_key(1), documents, places, 2, phi, 20, 40_000, 0, 1, proportions, nodes)
     assert proportions[0] == pytest.approx(expected, abs=0.01)
@@ -212,7 +233,8 @@ def test_summary_prints_both_tables(capsys: pytest.CaptureFixture[str]) -> None:
         ({"n_topics": 0}, "n_topics=0"),
         ({"sampler": "best"}, "sampler='best' is not one of"),
         ({"document_move": "all"}, "document_move='all' is not one of"),
-        ({"n_topics": None, "sampler": "instantiated"}, "needs a number of topics"),
+        ({"n_topics": None, "sampler": "instantiated"}, "sampler='instantiated' needs a number"),
+        ({"n_topics": None, "document_move": "summed_out"}, "'summed_out' needs a number of topic"),
         ({"concentration": -1.0}, "concentration=-1.0"),
         ({"topic_word_prior": 0.0}, "topic_word_prior=0.0"),
         ({"tree_sweeps": -1}, "tree_sweeps=-1"),

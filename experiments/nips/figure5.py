@@ -125,12 +125,23 @@ def jobs(plan: Plan) -> Iterator[Job]:
                 yield Job(fold, model, n_topics)
 
 
+def to_line(result: dict[str, Any]) -> str:
+    """Return a result as a line of JSON: what is not known (errors of a single draw) is null."""
+    known = {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in result.items()}
+    return json.dumps(known, allow_nan=False)
+
+
+def from_line(line: str) -> dict[str, Any]:
+    """Return the result of a line, nan for null."""
+    return {k: np.nan if v is None else v for k, v in json.loads(line).items()}
+
+
 def load(path: Path, plan: Plan) -> dict[Job, dict[str, Any]]:
     """Return the results that are there, of this plan."""
     found = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
-            result = json.loads(line)
+            result = from_line(line)
             if result["plan"] == json.loads(json.dumps(plan)):
                 found[Job(result["fold"], result["model"], result["n_topics"])] = result
     return found
@@ -216,7 +227,7 @@ def main() -> None:
             result = done.result()
             results[running[done]] = result
             with scores.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(result) + "\n")
+                file.write(to_line(result) + "\n")
             print(
                 f"{time.perf_counter() - began:6.0f} s  fold {result['fold']}  "
                 f"{result['model']:14} K = {result['n_topics']:3}  "

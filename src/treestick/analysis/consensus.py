@@ -35,6 +35,8 @@ class Consensus(NamedTuple):
     """Of each node: how well the data at or below it are kept together by the draws. In each draw,
     the largest overlap (Jaccard) with the data at or below one node, averaged; 1 if they are a
     subtree in all draws."""
+    n_compared: int
+    """Among how many draws it was looked for."""
 
 
 class PairRelations(NamedTuple):
@@ -131,7 +133,8 @@ def consensus(draws: Sequence[Tree]) -> Consensus:
     best = int(np.argmin(total))
     others = max(len(trees) - 1, 1)
     support = _support(trees[best], above[best], trees, above)
-    return Consensus(trees[best], positions[best], float(total[best] / others), support)
+    distance = float(total[best] / others)
+    return Consensus(trees[best], positions[best], distance, support, len(trees))
 
 
 def _support(tree: Tree, above: Any, trees: Sequence[Tree], all_above: Sequence[Any]) -> Floats:

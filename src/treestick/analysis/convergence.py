@@ -40,4 +40,5 @@ def effective_draws(trace: npt.NDArray[np.float64]) -> float:
 
     if trace.shape[1] < 4 or np.ptp(trace) == 0.0:
         return float("nan")
-    return float(array_stats.ess(trace, chain_axis=0, draw_axis=1, method="bulk"))  # type: ignore[no-untyped-call]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(array_stats.ess(trace, chain_axis=0, draw_axis=1, method="bulk"))  # type: ignore[no-untyped-call]

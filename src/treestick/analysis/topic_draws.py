@@ -102,7 +102,7 @@ class DirichletDraw:
 
     def _rows(self) -> npt.NDArray[np.float32]:
         if self._phi is None:
-            self._phi = inference.as_rows(self.topics)
+            self._phi = inference.by_word(self.topics)
         return self._phi
 
 

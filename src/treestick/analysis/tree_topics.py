@@ -43,8 +43,9 @@ from treestick.random import (
     reopen,
 )
 from treestick.store import DamagedRun
+from treestick.tokens.collapsed import NOWHERE
 from treestick.tokens.documents import PER_BLOCK, Documents, fill_uniforms, make_documents
-from treestick.tokens.inference import NOWHERE, as_rows, draw_topic
+from treestick.tokens.inference import by_word, draw_topic
 from treestick.tree.table import NodeTable
 
 COMPONENT_EVERY = 5
@@ -329,5 +330,5 @@ class TreeDraw:
                 key = make_key(0, chain=self._number)
                 made = make_components(key, model, table, theta, statistics, sticks)
                 self._places = make_places(made)
-            self._phi = as_rows(self.topics)
+            self._phi = by_word(self.topics)
         return self._places, self._phi

@@ -20,7 +20,7 @@ from rich.table import Table
 from treestick._version import __version__
 from treestick.cli import report, runs, signals
 from treestick.cli.options import Number, WholeNumber, say, telling_of_compilation
-from treestick.inputs import InputError, InvalidValue
+from treestick.inputs import InputError, InvalidValue, data_errors
 
 LEAST_IN_DEMO = 40
 
@@ -243,7 +243,8 @@ def evaluate(
         from treestick.io import read_corpus
         from treestick.report.topic_scores import HEAD, compare, to_line
 
-        found = read_corpus(corpus, format, vocabulary=vocabulary, text=text, encoding=encoding)
+        with data_errors():
+            found = read_corpus(corpus, format, vocabulary=vocabulary, text=text, encoding=encoding)
         options = given(
             burn_in=burn_in, n_draws=draws, thin=10, sampler=sampler, random_state=seed, n_chains=1
         )

@@ -64,7 +64,8 @@ def report(
             raise InvalidValue("output is for a page and figure for a figure; give one of them")
         check_output(figure)
     else:
-        check_output(target, pages.ENDINGS)
+        if output is not None:
+            check_output(output, pages.ENDINGS)
         for name in options:
             raise InvalidValue(f"{name} has no effect without --figure")
     subject = describe_run(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,12 +111,15 @@ def resume(
 
     goal = None if until is None else commands.parse_goal(until)
     estimator, X = commands.prepare_resume(run, data, draws)
+    if goal is None and draws is None and commands.status(run).is_complete:
+        say(f"{run} is complete; --draws with more than {estimator.n_draws} extends it")
     _run(estimator, X, run, goal, max_draws, strict)
 
 
 def _run(
     estimator: Any, X: Any, output: Path, goal: Any, max_draws: int | None, strict: bool
 ) -> None:
+    from treestick.analysis.diagnosis import diagnose
     from treestick.estimators import commands
 
     try:
@@ -136,7 +140,7 @@ def _run(
         say(f"`treestick resume {output}` completes what is missing")
         raise typer.Exit(FAILED)
     print(f"Next: treestick diagnose {output}, treestick report {output}")
-    if strict and not commands.diagnose(estimator)[2].is_good:
+    if strict and not diagnose(estimator).verdict.is_good:
         say("the chains have not converged")
         raise typer.Exit(NOT_CONVERGED)
 
@@ -189,21 +193,25 @@ def _status_table(found: "Status") -> Table:
 
 def diagnose(run: Folder, strict: Strict = False) -> None:
     """Say whether the draws of a run can be believed: R-hat, effective draws, and a verdict."""
-    from treestick.estimators import commands, load_run
+    from treestick.analysis import diagnosis
+    from treestick.estimators import load_run
 
-    rows, gap, verdict = commands.diagnose(load_run(run))
+    found = diagnosis.diagnose(load_run(run))
     table = Table()
     for column in ("scalar", "mean", "sd", "R-hat", "ESS bulk", "ESS tail", "MCSE"):
         table.add_column(column, justify="left" if column == "scalar" else "right")
-    for row in rows:
+    for row in found.rows:
         counts = (f"{row.ess_bulk:.0f}", f"{row.ess_tail:.0f}")
         values = (f"{row.mean:.4g}", f"{row.sd:.3g}", f"{row.rhat:.3f}")
         table.add_row(row.name, *values, *counts, f"{row.mcse:.2g}")
     Console().print(table)
-    print(f"Pair agreement: chains differ by {gap:.3f} on how often two data are together.")
-    for line in verdict.lines:
+    if not isnan(found.gap):
+        print(
+            f"Pair agreement: chains differ by {found.gap:.3f} on how often two data are together."
+        )
+    for line in found.verdict.lines:
         print(line)
-    if strict and not verdict.is_good:
+    if strict and not found.verdict.is_good:
         raise typer.Exit(NOT_CONVERGED)
 
 

@@ -1,10 +1,12 @@
 """Chains in processes of their own.
 
 Rule 1. Processes are spawned, never forked: threads and their locks do not survive a fork.
-Rule 2. The first process starts alone until it tells of its first sweep (words, such as that it
-compiles, do not count), and the others then: what it has compiled is in the cache for them.
-Rule 3. Signals are the parent's affair. On an interrupt it asks the others to stop, and each ends
-after its present sweep.
+Rule 2. The first process starts alone until it is at work, which is when it tells of its first
+sweep, and the others then: what it has compiled is in the cache for them.
+Rule 3. Signals are the parent's affair. On an interrupt it asks those at work to stop, and each
+ends after its present sweep. The others have nothing to lose and are ended at once, even if that is
+in the minutes of a first compilation. A terminal sends Ctrl-C to all of them: processes begin with
+signals blocked, for importing takes seconds in which they would die of it, with a traceback.
 Rule 4. A process whose parent is gone ends at once: nobody would stop it, and a run that is resumed
 must not have two writers.
 Rule 5. A process that dies says why, and the others go on.
@@ -12,14 +14,16 @@ Rule 5. A process that dies says why, and the others go on.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Tell = Callable[..., None]
 """Takes something to tell the parent."""
 Work = Callable[..., None]
@@ -38,15 +42,17 @@ def run_processes(
     work: Work,
     arguments: Mapping[int, tuple[Any, ...]],
     n_together: int,
-    heard: Callable[[int, Any], None],
+    heard: Callable[[int, Any], bool],
 ) -> Ended:
     """Call ``work`` once for each of some arguments, ``n_together`` at a time.
 
-    ``heard`` gets the number of a process and what it tells.
+    ``heard`` gets the number of a process and what it tells; it says whether that shows
+    it to be at work.
     """
     context = get_context("spawn")
     waiting, died = list(arguments), dict[int, str]()
     running: dict[int, tuple[Any, Connection]] = {}
+    at_work = set[int]()
     is_warm, interrupted = False, False
     while True:
         try:
@@ -56,7 +62,8 @@ def run_processes(
                 process = context.Process(
                     target=_child, args=(theirs, work, arguments[number]), daemon=True
                 )
-                process.start()
+                with _blocked_signals():
+                    process.start()
                 theirs.close()
                 running[number] = process, ours
             if not running:
@@ -70,19 +77,36 @@ def run_processes(
                 except (EOFError, ConnectionResetError):
                     process, _ = running.pop(number)
                     process.join()
-                    if process.exitcode != 0 and number not in died:
+                    was_ended = interrupted and number not in at_work
+                    if process.exitcode != 0 and number not in died and not was_ended:
                         died[number] = _reason(process.exitcode)
                     is_warm = True
                     continue
                 if kind == "failed":
                     died[number] = content
-                else:
-                    is_warm = is_warm or not isinstance(content, str)
-                    heard(number, content)
+                elif heard(number, content):
+                    at_work.add(number)
+                    is_warm = True
         except KeyboardInterrupt:
             interrupted = True
-            for _, connection in running.values():
-                _ask_to_stop(connection)
+            for number, (process, connection) in running.items():
+                if number in at_work:
+                    _ask_to_stop(connection)
+                else:
+                    process.kill()
+
+
+@contextlib.contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Hold signals back, here and in processes that begin meanwhile, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ask_to_stop(connection: Connection) -> None:
@@ -99,7 +123,7 @@ def _reason(code: int | None) -> str:
 
 
 def _child(connection: Connection, work: Work, arguments: tuple[Any, ...]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     stop, sending = threading.Event(), threading.Lock()
 

@@ -67,7 +67,7 @@ class Progress:
         )
         self._tasks = [
             self._display.add_task(
-                f"chain {chain + 1}", total=self._n_sweeps, log_likelihood="-", n_nodes="-"
+                _name(chain), total=self._n_sweeps, log_likelihood="-", n_nodes="-"
             )
             for chain in range(self._n_chains)
         ]
@@ -92,10 +92,17 @@ class Progress:
         if display is not None:
             display.update(
                 self._tasks[chain],
+                description=_name(chain),
                 completed=sweep,
                 log_likelihood=f"{log_likelihood:.1f}",
                 n_nodes=str(n_nodes),
             )
+
+    def note(self, chain: int, words: str) -> None:
+        """Show a few words beside the name of a chain until its next sweep: what it does now."""
+        display = self._display
+        if display is not None:
+            display.update(self._tasks[chain], description=f"{_name(chain)}: {words}")
 
     @property
     def is_shown(self) -> bool:
@@ -121,6 +128,10 @@ class Progress:
         finally:
             self._display.stop()
             self._display = None
+
+
+def _name(chain: int) -> str:
+    return f"chain {chain + 1}"
 
 
 def _is_terminal(stream: object) -> bool:

@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from treestick import contract
 from treestick._jit import deferred_interrupts
 from treestick.analysis import components
-from treestick.analysis.convergence import disagreements, effective_draws
+from treestick.analysis.convergence import disagreements
 from treestick.chain import SCHEDULES, run_chain
 from treestick.engine.threads import count_jobs
 from treestick.estimators.configuration import fingerprint
 from treestick.estimators.draws import Draws, Mixture, inferred, to_record
+from treestick.estimators.idata import AGREE_ON, of_trees, stacked
 from treestick.estimators.sampled import Job, Known, SampledEstimator, Step, ids_of
 from treestick.estimators.states import STORED_TYPES, Constants, check_constants, check_state
 from treestick.inputs import (
@@ -47,17 +48,6 @@ MOST_ALPHA0 = 1e6
 """Beyond, differences of log-gamma functions lose the digits that decide."""
 MOST_GAMMA = 1e4
 """About so many sticks are broken to find one child; beyond, sweeps take minutes."""
-SCALARS = ("alpha0", "decay", "gamma", "n_nodes", "depth")
-STATISTICS = (
-    "lp",
-    "log_likelihood",
-    "complete_data",
-    "acceptance_rate",
-    "tries",
-    "n_candidates",
-)
-AGREE_ON = ("n_nodes", "depth", "log_likelihood", "lp")
-"""Scalars by which chains are compared: no labels of nodes enter them."""
 
 
 class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
@@ -129,8 +119,13 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         """Return what is known of the data beside their values."""
         return Known(X, None, ids_of(X), {})
 
-    def _first_latent(self, seed: int, chain: int, model: Any, data: Any, run: Run) -> Any:
-        """Return what the model adds to the first state of a chain, if that is made before it."""
+    def _first_latent(
+        self, seed: int, chain: int, model: Any, data: Any, run: Run, note: Callable[[str], None]
+    ) -> Any:
+        """Return what the model adds to the first state of a chain, if that is made before it.
+
+        Where that takes time, ``note`` shows a few words on how far it is.
+        """
         return None
 
     def _more_moves(self) -> dict[str, Any]:
@@ -150,11 +145,15 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         more = self._more_moves()
 
         def steps(
-            seed: int, chain: int, run: Run, saved: tuple[int, State] | None
+            seed: int,
+            chain: int,
+            run: Run,
+            saved: tuple[int, State] | None,
+            note: Callable[[str], None],
         ) -> Iterator[Step]:
             if saved is None:
                 after = 0
-                latent = self._first_latent(seed, chain, model, data, run)
+                latent = self._first_latent(seed, chain, model, data, run, note)
                 state = first_state(make_key(seed, chain), model, sticks, data, start, latent)
             else:
                 after, state = saved
@@ -218,7 +217,7 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
     def _warn_of_disagreement(self) -> None:
         if len(self._traces) < 2:
             return
-        found = disagreements({name: self._trace(name) for name in AGREE_ON})
+        found = disagreements({name: stacked(self._traces, name) for name in AGREE_ON})
         if found:
             listed = ", ".join(f"{name} {rhat:.2f}" for name, rhat in found.items())
             warnings.warn(
@@ -232,11 +231,6 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         """Return a scalar or vector of all draws, one chain after the other."""
         return np.concatenate([trace.values[name] for trace in self._traces])
 
-    def _trace(self, name: str) -> Floats:
-        """Return what is traced by chain and draw, as many draws as the shortest chain has."""
-        shortest = min(len(trace) for trace in self._traces)
-        return np.stack([trace.values[name][:shortest] for trace in self._traces])
-
     @property
     def idata_(self) -> xarray.DataTree:
         """The scalars of all draws in ArviZ's layout: groups ``posterior``, ``sample_stats``.
@@ -247,57 +241,14 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         in it that are not the same in each run. Chains that an interrupt has left with different
         numbers of draws are cut to the shortest.
         """
-        import xarray
-
         check_is_fitted(self, "draws_")
-        shortest = min(len(trace) for trace in self._traces)
-        posterior: dict[str, Any] = {
-            name: (("chain", "draw"), self._trace(name)) for name in SCALARS
-        }
+        described = {}
         for name in self._described():
-            values = self._trace(name)
-            described = self._describe_hyperparameter(name, values.reshape(-1, *values.shape[2:]))
-            described = described.reshape(*values.shape[:2], *described.shape[1:])
-            dims = ("chain", "draw", "feature")[: described.ndim]
-            posterior[name] = (dims, described)
-        names = list(STATISTICS)
-        names += [name for name in self._traces[0].values if name.endswith("_accepted")]
-        statistics: dict[str, Any] = {
-            name: (("chain", "draw"), self._trace(name)) for name in names
-        }
-        seconds = np.stack([trace.seconds[:shortest] for trace in self._traces])
-        statistics["seconds"] = (("chain", "draw"), seconds)
-        sizes = self._trace("n_nodes").astype(np.int64)
-        every_size = np.arange(sizes.min(), sizes.max() + 1)
-        statistics["visits"] = (
-            ("chain", "size"), np.stack([(row[:, None] == every_size).sum(axis=0) for row in sizes])
-        )  # fmt: skip
-        lasted = float(np.ptp(seconds))
-        statistics["ess_per_second"] = (
-            "scalar",
-            [
-                effective_draws(self._trace(name)) / lasted if lasted else np.nan
-                for name in AGREE_ON
-            ],
-        )
-        coords: dict[str, Any] = {
-            "chain": [trace.chain for trace in self._traces],
-            "draw": np.arange(shortest),
-        }
+            values = stacked(self._traces, name)
+            found = self._describe_hyperparameter(name, values.reshape(-1, *values.shape[2:]))
+            described[name] = found.reshape(*values.shape[:2], *found.shape[1:])
         features = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-        attributes = {
-            "inference_library": "treestick",
-            "sweep_of_first_draw": int(self._traces[0].sweep[0]),
-            "thin": self.thin,
-        }
-        return xarray.DataTree.from_dict(
-            {
-                "posterior": xarray.Dataset(posterior, {**coords, "feature": features}, attributes),
-                "sample_stats": xarray.Dataset(
-                    statistics, {**coords, "size": every_size, "scalar": list(AGREE_ON)}, attributes
-                ),
-            }
-        )
+        return of_trees(self._traces, described, features, self.thin)
 
     # -- prediction --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the command line does with runs: fit from a file, go on, say how far, judge, predict."""
+"""What the command line does with runs: fit from a file, go on, say how far, predict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from treestick.analysis.diagnosis import Row, Verdict, describe, judge, meets, pair_agreement
+from treestick.analysis.diagnosis import describe, meets, scalars_of
 from treestick.estimators.agreement import rhat_so_far
 from treestick.estimators.choice import AUTO, MODELS, OF_DOCUMENTS, choose, make_estimator
 from treestick.estimators.runs import load_run, open_run, unfitted
@@ -20,11 +20,6 @@ from treestick.io import Choice, Corpus, read_corpus, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MOST_COMPONENTS = 8
-"""Of a vector, components are looked at one by one if they are not more; else their mean is."""
-MOST_COMPARED = 200
-"""Draws by which the pair agreement is estimated."""
 
 
 class Source(NamedTuple):
@@ -92,7 +87,12 @@ def prepare_resume(
     _, configuration = open_run(path)
     model = unfitted(path, configuration)
     if n_draws is not None:
-        model.set_params(n_draws=check_whole_number("draws", n_draws, 1))
+        if check_whole_number("draws", n_draws, 1) < model.n_draws:
+            raise InvalidValue(
+                f"draws={n_draws} is fewer than the {model.n_draws} that {path} was asked for; "
+                "a run can only grow"
+            )
+        model.set_params(n_draws=n_draws)
     noted = configuration.get("source")
     if not isinstance(noted, dict) or noted.keys() - set(Source._fields):
         raise InvalidValue(
@@ -131,7 +131,7 @@ def fit(
                 warnings.simplefilter("ignore", ConvergenceWarning)
             if model.fit(X)._interrupted:
                 return True
-        rows = describe(scalars_of(model))
+        rows = describe(scalars_of(model.idata_))
         worst = max((row.rhat for row in rows if not np.isnan(row.rhat)), default=float("nan"))
         fewest = min((row.ess_bulk for row in rows if row.ess_bulk > 0), default=float("nan"))
         say(f"{model.n_draws} draws: R-hat up to {worst:.3f}, {fewest:.0f} effective draws or more")
@@ -153,36 +153,6 @@ def parse_goal(text: str) -> Goal:
             raise InvalidValue(f"until={shown(text)} is not like rhat=1.05,ess=400")
         found[name.strip()] = check_positive(name.strip(), value)
     return Goal(**found)
-
-
-def scalars_of(model: Any) -> dict[str, Any]:
-    """Return what chains are compared by: scalars of shape (chain, draw) without labels."""
-    idata = model.idata_
-    found: dict[str, Any] = {}
-    for name, values in idata["posterior"].data_vars.items():
-        array = values.values
-        if array.ndim == 2:
-            found[str(name)] = array
-        elif array.shape[2] <= MOST_COMPONENTS:
-            found |= {f"{name}[{k}]": array[:, :, k] for k in range(array.shape[2])}
-        else:
-            found[f"mean of {name}"] = array.mean(axis=2)
-    for name in ("log_likelihood", "lp"):
-        if name in idata["sample_stats"]:
-            found[name] = idata["sample_stats"][name].values
-    return found
-
-
-def diagnose(model: Any) -> tuple[list[Row], float, Verdict]:
-    """Return numbers on all scalars, how far chains differ on pairs of data, and a verdict."""
-    rows = describe(scalars_of(model))
-    gap = float("nan")
-    draws = model.draws_
-    if hasattr(model, "tree_"):
-        n_some = min(len(draws), MOST_COMPARED)
-        some = np.unique(np.linspace(0, len(draws) - 1, n_some).astype(np.int64)).tolist()
-        gap = pair_agreement((int(draws.chain[k]), draws[k].assignments) for k in some)
-    return rows, gap, judge(rows, len(np.unique(draws.chain)), gap)
 
 
 class ChainStatus(NamedTuple):
@@ -243,6 +213,8 @@ def predict(path: Path, source: Source) -> pd.DataFrame:
     names = {kind.__name__: name for name, kind in MODELS.items()}
     X = read_data(source, names.get(type(model).__name__) in OF_DOCUMENTS)
     with data_errors():
+        if not isinstance(X, Corpus):
+            X = _columns_of_fit(model, X, source.path)
         densities = model.score_samples(X)
         found: dict[str, Any]
         if hasattr(model, "tree_"):
@@ -261,3 +233,24 @@ def predict(path: Path, source: Source) -> pd.DataFrame:
     else:
         ids = X.index if hasattr(X, "index") else range(densities.size)
     return pd.DataFrame({"id": list(ids), **found, "log_density": densities})
+
+
+def _columns_of_fit(model: Any, X: Any, path: str) -> Any:
+    """Return new rows with the columns of the fit, in its order; raise if they are others."""
+    wanted = getattr(model, "feature_names_in_", None)
+    if wanted is None or not hasattr(X, "columns"):
+        if X.shape[1] != model.n_features_in_:
+            raise InvalidValue(
+                f"{path}: there are {X.shape[1]} columns; the run has {model.n_features_in_}"
+            )
+        return X
+    missing = [name for name in wanted if name not in X.columns]
+    if missing:
+        raise InvalidValue(f"{path}: there is no column {shown(missing[0])}, which the run has")
+    more = [name for name in X.columns if name not in set(wanted)]
+    if more:
+        raise InvalidValue(
+            f"{path}: the run has no column {shown(more[0])}; leave it out (drop), or say that it "
+            "has names of rows (id)"
+        )
+    return X[list(wanted)]

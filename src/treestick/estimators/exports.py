@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treestick.inputs import InvalidValue, shown
-from treestick.io.outputs import aside, require, write_table, write_text
+from treestick.io.outputs import aside, make_folder, require, write_table, write_text
 from treestick.tree import Tree
 from treestick.tree.exports import COLUMNS
 
@@ -119,7 +119,7 @@ def _parquet(model: Any, ids: Sequence[str] | None, draws: list[int], path: Path
         nodes.append(_nodes(tree).assign(**place))
         names = np.arange(tree.n_data).astype(str) if ids is None else np.asarray(ids, dtype=object)
         data.append(pd.DataFrame({**place, "id": names, "node": tree.assignments}))
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     write_table(pd.concat(nodes, ignore_index=True), path / "nodes.parquet")
     write_table(pd.concat(data, ignore_index=True), path / "data.parquet")
     write_table(_scalars(model.idata_), path / "scalars.parquet")
@@ -143,7 +143,7 @@ def _scalars(idata: xarray.DataTree) -> pd.DataFrame:
 
 
 def _parquet_of_scalars(idata: xarray.DataTree, path: Path) -> None:
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     write_table(_scalars(idata), path / "scalars.parquet")
 
 
@@ -187,11 +187,14 @@ def _write_zarr(idata: xarray.DataTree, path: Path) -> None:
     if path.exists():
         raise InvalidValue(f"output={str(path)!r} exists; choose another name")
     with aside(path) as new:
-        idata.map_over_datasets(_with_plain_texts).to_zarr(new, consolidated=False)
+        # Format 2: that of version 3 has no standard yet for texts, nor for what xarray looks for
+        # first when it opens a store, consolidated metadata.
+        plain = idata.map_over_datasets(_with_plain_texts)
+        plain.to_zarr(new, zarr_format=2, consolidated=True)
 
 
 def _with_plain_texts(dataset: xarray.Dataset) -> xarray.Dataset:
-    """Return a data set whose texts have any length: Zarr has no standard for others."""
+    """Return a data set whose texts have each its length, not all that of the longest."""
     texts = {name: v.astype(object) for name, v in dataset.coords.items() if v.dtype.kind == "U"}
     return dataset.assign_coords(texts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from treestick.analysis.topic_draws import DirichletDraw
 from treestick.engine.threads import count_jobs
 from treestick.estimators.configuration import fingerprint
 from treestick.estimators.draws import number_draws
+from treestick.estimators.idata import BY_DRAW, attributes, stacked
 from treestick.estimators.lazy import Lazy
 from treestick.estimators.sampled import Job, SampledEstimator, Step
 from treestick.estimators.topic_states import Vocabulary, check_topic_state
@@ -159,7 +160,11 @@ class LDA(TopicsMixin, SampledEstimator):
         documents = make_documents(counts)
 
         def steps(
-            seed: int, chain: int, run: Run, saved: tuple[int, TopicState] | None
+            seed: int,
+            chain: int,
+            run: Run,
+            saved: tuple[int, TopicState] | None,
+            note: Callable[[str], None],
         ) -> Iterator[Step]:
             state = None if saved is None else saved[1]
             if state is not None:
@@ -194,7 +199,7 @@ class LDA(TopicsMixin, SampledEstimator):
             raise DamagedRun(f"the run's vocabulary has not {self.n_features_in_} words")
 
     def _warn_of_disagreement(self) -> None:
-        found = disagreements({"log_likelihood": self._trace("log_likelihood")})
+        found = disagreements({"log_likelihood": stacked(self._traces, "log_likelihood")})
         if found:
             warnings.warn(
                 f"the chains disagree (R-hat of the log likelihood {found['log_likelihood']:.2f}; "
@@ -257,27 +262,23 @@ class LDA(TopicsMixin, SampledEstimator):
         topic = check_whole_number("topic", topic, 0, n_topics - 1)
         return self._most_probable(self.components_[topic], n)
 
-    def _trace(self, name: str) -> Floats:
-        """Return what was traced by chain and draw, as many draws as the shortest chain has."""
-        shortest = min(len(trace) for trace in self._traces)
-        return np.stack([trace.values[name][:shortest] for trace in self._traces])
-
     @property
     def idata_(self) -> xarray.DataTree:
         """Priors and log likelihoods of all draws in ArviZ's layout."""
         import xarray
 
         check_is_fitted(self, "draws_")
-        by_draw = ("chain", "draw")
+        traces = self._traces
+        posterior: dict[str, Any] = {
+            "doc_topic_prior": ((*BY_DRAW, "topic"), stacked(traces, "doc_topic_prior")),
+            "topic_word_prior": (BY_DRAW, stacked(traces, "topic_word_prior")),
+        }
+        statistics: dict[str, Any] = {"lp": (BY_DRAW, stacked(traces, "log_likelihood"))}
+        noted = attributes(traces, self.thin)
         return xarray.DataTree.from_dict(
             {
-                "posterior": xarray.Dataset(
-                    {
-                        "doc_topic_prior": ((*by_draw, "topic"), self._trace("doc_topic_prior")),
-                        "topic_word_prior": (by_draw, self._trace("topic_word_prior")),
-                    }
-                ),
-                "sample_stats": xarray.Dataset({"lp": (by_draw, self._trace("log_likelihood"))}),
+                "posterior": xarray.Dataset(posterior, attrs=noted),
+                "sample_stats": xarray.Dataset(statistics, attrs=noted),
             }
         )
 

@@ -8,6 +8,7 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -92,8 +93,9 @@ class Job(NamedTuple):
     n_data: int
     constants: Any
     """What the fitted estimator needs beside draws: a named tuple."""
-    steps: Callable[[int, int, Run, tuple[int, Any] | None], Iterator[Step]]
-    """Takes seed, chain, what runs tasks, and the sweep and state to go on from; runs the chain."""
+    steps: Callable[[int, int, Run, tuple[int, Any] | None, Callable[[str], None]], Iterator[Step]]
+    """Takes seed, chain, what runs tasks, the sweep and state to go on from, and what shows a few
+    words on what is done before the first sweep; runs the chain."""
 
 
 class SampledEstimator(BaseEstimator):  # type: ignore[misc]
@@ -218,10 +220,11 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
         ):
             report = telling_of_agreement(run, lengths.n_chains, progress)
             if self.engine == "processes" and lengths.n_chains > 1:
-                ended.append(sample_in_processes(self, run, X, seed, report, progress.say))
+                ended.append(sample_in_processes(self, run, X, seed, report, progress))
             else:
                 chains = range(lengths.n_chains)
-                ended.append(Ended(sample(self, run, job, seed, chains, report), {}))
+                interrupted = sample(self, run, job, seed, chains, report, progress.note)
+                ended.append(Ended(interrupted, {}))
         return ended[0]
 
     def _lengths(self) -> Lengths:
@@ -247,10 +250,12 @@ def sample(
     seed: int,
     chains: Iterable[int],
     report: Report,
+    note: Callable[[int, str], None],
 ) -> bool:
     """Run chains to their ends, from where they are; say whether they were interrupted.
 
-    ``report`` gets chain, sweep, log likelihood and number of nodes after each sweep.
+    ``report`` gets chain, sweep, log likelihood and number of nodes after each sweep; ``note`` a
+    chain and a few words on what it does before its first.
     """
     lengths = estimator._lengths()
     saved = {k: _saved(estimator, run, k) for k in chains}
@@ -263,7 +268,7 @@ def sample(
     def make_chain(chain: int, tasks: Run) -> Iterator[Step]:
         if not run.is_temporary and done[chain] == 0:
             run.chain(chain).save(CONSTANTS, 0, job.constants)
-        return job.steps(seed, chain, tasks, saved.pop(chain))
+        return job.steps(seed, chain, tasks, saved.pop(chain), partial(note, chain))
 
     def after_sweep(chain: int, step: Step) -> None:
         state = None if run.is_temporary else step.state
@@ -289,18 +294,22 @@ def sample_in_processes(
     X: Any,
     seed: int,
     report: Report,
-    say: Callable[[str], None],
+    progress: Progress,
 ) -> Ended:
     """Run each chain in a process of its own."""
     n_chains, n_threads = estimator.n_chains, count_jobs(estimator.n_jobs)
     n_together = min(n_chains, n_threads)
     copy = clone(estimator).set_params(n_jobs=max(n_threads // n_together, 1))
 
-    def heard(chain: int, told: Any) -> None:
-        if isinstance(told, str):
-            say(told)
-        else:
-            report(chain, *told)
+    def heard(chain: int, told: tuple[str, tuple[Any, ...]]) -> bool:
+        kind, content = told
+        hearing: dict[str, Callable[..., None]] = {
+            "swept": partial(report, chain),
+            "note": partial(progress.note, chain),
+            "say": progress.say,
+        }
+        hearing[kind](*content)
+        return kind == "swept"
 
     n_sweeps = estimator._lengths().n_sweeps
     left = [k for k in range(n_chains) if run.chain(k).progress()[1] < n_sweeps]
@@ -320,21 +329,22 @@ def _sample_one(
     """Run one chain, in its process."""
     last_told = 0.0
 
-    def report(chain: int, *where: Any) -> None:
+    def now_and_then(kind: str, chain: int, *content: Any) -> None:
         nonlocal last_told
         if is_stopped():
             raise Stopped
         if time.monotonic() - last_told > SECONDS_UNTOLD:
             last_told = time.monotonic()
-            tell(where)
+            tell((kind, content))
 
     run = RunFolder(folder)
+    report, note = partial(now_and_then, "swept"), partial(now_and_then, "note")
     with (
         contextlib.closing(run),
         contextlib.suppress(Stopped),
-        on_first_compile(lambda: tell(estimator._compiling)),
+        on_first_compile(lambda: tell(("say", (estimator._compiling,)))),
     ):
-        sample(estimator, run, estimator._prepare(X), seed, [chain], report)
+        sample(estimator, run, estimator._prepare(X), seed, [chain], report, note)
 
 
 def _saved(estimator: SampledEstimator, run: RunFolder, chain: int) -> tuple[int, Any] | None:

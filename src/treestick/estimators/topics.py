@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from treestick.analysis import topic_tables as tables
 from treestick.analysis.tree_topics import TreeDraw
 from treestick.engine.threads import count_jobs
 from treestick.estimators.base import TreeEstimator
@@ -19,6 +18,7 @@ from treestick.estimators.draws import Draws
 from treestick.estimators.lazy import Lazy
 from treestick.estimators.sampled import Lengths
 from treestick.estimators.states import check_constants
+from treestick.estimators.tables import TablesMixin
 from treestick.estimators.words import TopicsMixin
 from treestick.inputs import (
     InvalidValue,
@@ -37,9 +37,6 @@ from treestick.tokens.documents import Documents, make_documents
 from treestick.tokens.gibbs import COLLAPSED, MODES
 from treestick.tokens.latent import TokenTopics, first_topics
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SUMMED_OUT, GIVEN = "summed_out", "given"
 DOCUMENT_MOVES = (SUMMED_OUT, GIVEN)
 FIRST_TOPICS = 20
@@ -55,7 +52,7 @@ class DocumentUnits(NamedTuple):
     """Of each document: the number of its tokens."""
 
 
-class TopicTree(TopicsMixin, TreeEstimator):
+class TopicTree(TopicsMixin, TablesMixin, TreeEstimator):
     """A tree of documents: every node has a mixture of topics, and every document a node.
 
     A topic is a distribution over words. Mixtures go down the tree by Dirichlet diffusion, and the
@@ -100,7 +97,7 @@ class TopicTree(TopicsMixin, TreeEstimator):
         threads, and is not for ``n_topics=None``.
     document_move : {"given", "summed_out"}, default "given"
         Whether documents move given the topics of their words, or with these summed out. Both are
-        exact. With ``n_topics=None``, documents move given the topics of their words.
+        exact. The second is not for ``n_topics=None``.
     lda_sweeps, tree_sweeps : int, default 200 and 100
         Lengths of the first two phases.
     n_draws, burn_in, thin, n_chains, init, schedule, n_jobs, engine, random_state, run_dir, verbose
@@ -205,11 +202,15 @@ class TopicTree(TopicsMixin, TreeEstimator):
             if value not in known:
                 raise InvalidValue(f"{name}={shown(value)} is not one of {known}")
         is_measure = self.n_topics is None
-        if is_measure and self.sampler != COLLAPSED:
-            raise InvalidValue(
-                f"sampler={self.sampler!r} needs a number of topics; give n_topics, or "
-                f"sampler={COLLAPSED!r}"
-            )
+        for name, value, possible in (
+            ("sampler", self.sampler, COLLAPSED),
+            ("document_move", self.document_move, GIVEN),
+        ):
+            if is_measure and value != possible:
+                raise InvalidValue(
+                    f"{name}={value!r} needs a number of topics; give n_topics, or "
+                    f"{name}={possible!r}"
+                )
         check_whole_number("lda_sweeps", self.lda_sweeps, 0)
         self._beta()
         n_topics = self._n_topics_first()
@@ -250,15 +251,22 @@ class TopicTree(TopicsMixin, TreeEstimator):
         return lengths._replace(burn_in=lengths.burn_in + n_fixed)
 
     def _first_latent(
-        self, seed: int, chain: int, model: Multinomial, data: Documents, run: Run
+        self,
+        seed: int,
+        chain: int,
+        model: Multinomial,
+        data: Documents,
+        run: Run,
+        note: Callable[[str], None],
     ) -> TokenTopics:
         return first_topics(
             seed, chain, data, self._n_topics_first(), self._beta(), self.lda_sweeps, self.sampler,
             model.is_measure, run, count_jobs(self.n_jobs),
+            lambda sweep: note(f"LDA {sweep}/{self.lda_sweeps}"),
         )  # fmt: skip
 
     def _more_moves(self) -> dict[str, Any]:
-        sums_out = self.document_move == SUMMED_OUT and self.n_topics is not None
+        sums_out = self.document_move == SUMMED_OUT
         moves = TopicMoves(self.sampler, sums_out, count_jobs(self.n_jobs))
         return {"topics": moves, "n_fixed": self.tree_sweeps}
 
@@ -345,53 +353,6 @@ class TopicTree(TopicsMixin, TreeEstimator):
                 rows.append(sparse.csr_array(rng.multinomial(n, p / p.sum())[None]))
         found: sparse.csr_array = sparse.vstack(rows, format="csr")[rng.permutation(n_samples)]
         return found
-
-    # -- what topics and nodes are about -----------------------------------------------------------
-
-    def top_words(
-        self, *, topic: int | None = None, node: int | None = None, n: int = 10
-    ) -> npt.NDArray[Any]:
-        """Return the ``n`` most probable words of a topic, or of a node of ``tree_``.
-
-        Their names if the documents came as a corpus or a data frame, else their columns.
-        """
-        check_is_fitted(self, "draws_")
-        if (topic is None) == (node is None):
-            raise InvalidValue("give either a topic or a node")
-        if topic is not None:
-            topic = check_whole_number("topic", topic, 0, self.components_.shape[0] - 1)
-            return self._most_probable(self.components_[topic], n)
-        node = check_whole_number("node", node, 0, self.tree_.n_nodes - 1)
-        return self._most_probable(self.tree_.node_params["topics"][node] @ self.components_, n)
-
-    def topics_table(self, n_words: int = 8) -> pd.DataFrame:
-        """Return a table of topics: their share of all documents, and their words."""
-        check_is_fitted(self, "draws_")
-        return tables.topics_table(self.tree_, self.components_, self._most_probable, n_words)
-
-    def nodes_table(self, min_documents: int = 1, n_words: int = 8) -> pd.DataFrame:
-        """Return a table of the nodes of ``tree_`` with so many documents at or below them.
-
-        ``words`` are the most probable, ``more`` those by which a node differs from its parent.
-        """
-        check_is_fitted(self, "draws_")
-        return tables.nodes_table(
-            self.tree_, self.components_, self._most_probable, n_words, min_documents
-        )
-
-    def counts_by(self, column: str) -> pd.DataFrame:
-        """Return how many documents at each node have each value of a column of metadata.
-
-        Where a value is a list (authors), the document counts for each of its elements.
-        """
-        check_is_fitted(self, "draws_")
-        return tables.counts_by(self.tree_, self.metadata_, column)
-
-    def summary(self, min_documents: int = 1, n_words: int = 8) -> None:
-        """Print both tables."""
-        print(self.topics_table(n_words).to_string(float_format="{:.3f}".format))
-        print()
-        print(self.nodes_table(min_documents, n_words).to_string())
 
 
 class TreeDraws(Lazy[TreeDraw]):

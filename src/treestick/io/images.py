@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick.inputs import InvalidValue, check_whole_number
+from treestick.io.npy import read_npy
 
 ENDINGS = (".png", ".webp", ".jpg", ".jpeg", ".gif", ".bmp")
 SIDE = 48
@@ -35,8 +36,7 @@ def read_images(path: str | Path, n_data: int, tile: int | None = None) -> Pixel
     if not where.exists():
         raise InvalidValue(f"{path}: there is no such file or folder")
     if where.suffix == ".npy":
-        found: Any = np.load(where, allow_pickle=False)
-        return _check_number(path, found, n_data)
+        return _check_number(path, read_npy(where), n_data)
     names = sorted(where.iterdir()) if where.is_dir() else [where]
     names = [name for name in names if name.suffix.lower() in ENDINGS]
     if not names:
@@ -57,18 +57,22 @@ def read_images(path: str | Path, n_data: int, tile: int | None = None) -> Pixel
 
 
 def _check_number(path: str | Path, images: Any, n_data: int) -> Pixels:
+    if images.dtype.kind not in "biuf":
+        raise InvalidValue(f"{path}: an array of {images.dtype} is not one of images")
     if images.ndim not in (3, 4) or len(images) != n_data:
         raise InvalidValue(f"{path}: shape {images.shape} is not that of {n_data} images")
     return np.asarray(images)
 
 
 def _open(name: Path) -> Any:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
-        return Image.open(name).convert("RGB")
-    except (UnidentifiedImageError, OSError) as error:
-        raise InvalidValue(f"{name}: not an image that can be read ({error})") from error
+        with Image.open(name) as image:
+            return image.convert("RGB")
+    except Exception as error:  # of another library's readers, which have many
+        line = " ".join(str(error).split())
+        raise InvalidValue(f"{name}: not an image that can be read ({line[:200]})") from error
 
 
 def _small(name: Path) -> Pixels:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from treestick.inputs import InvalidValue
+from treestick.io.corpus import decode
+from treestick.io.unpacking import read_bytes
 
 SEPARATOR = ";"
 """Between the values of a many-valued column in a table."""
@@ -34,15 +38,14 @@ def read_metadata(
     name = Path(path)
     if not name.is_file():
         raise InvalidValue(f"{path}: there is no such file")
+    readers = {".csv": _read_csv, ".tsv": _read_tsv, ".json": _read_json, ".jsonl": _read_jsonl}
+    if name.suffix not in readers:
+        raise InvalidValue(f"{path} must end in .csv, .tsv, .json or .jsonl")
+    text = decode(read_bytes(name), path, encoding).removeprefix("\ufeff")
     try:
-        if name.suffix in (".csv", ".tsv"):
-            columns = _read_table(name, encoding)
-        elif name.suffix in (".json", ".jsonl"):
-            columns = _read_json(name, encoding)
-        else:
-            raise InvalidValue(f"{path} must end in .csv, .tsv, .json or .jsonl")
-    except UnicodeDecodeError as error:
-        raise InvalidValue(f"{path} is not {encoding}: {error}") from error
+        columns = readers[name.suffix](text)
+    except (ValueError, RecursionError) as error:  # pandas' and those of JSON are among them
+        raise InvalidValue(f"{path}: {' '.join(str(error).split())[:200]}") from error
     for column in many:
         if column not in columns:
             raise InvalidValue(f"{path} has no column {column!r}; it has {', '.join(columns)}")
@@ -61,29 +64,34 @@ def _split(value: Any) -> list[str]:
     return [part.strip() for part in str(value or "").split(SEPARATOR) if part.strip()]
 
 
-def _read_table(name: Path, encoding: str) -> dict[str, list[Any]]:
+def _read_csv(text: str, separator: str = ",") -> dict[str, list[Any]]:
     import pandas as pd
 
-    separator = "\t" if name.suffix == ".tsv" else ","
-    try:
-        frame = pd.read_csv(name, sep=separator, encoding=encoding, index_col=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InvalidValue(f"{name}: {' '.join(str(error).split())}") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # cells that it would drop
+        try:
+            frame = pd.read_csv(io.StringIO(text), sep=separator, index_col=False)
+        except pd.errors.ParserWarning as error:
+            raise InvalidValue(str(error)) from error
     return {str(column): frame[column].tolist() for column in frame.columns}
 
 
-def _read_json(name: Path, encoding: str) -> dict[str, list[Any]]:
-    text = name.read_text(encoding=encoding)
-    try:
-        if name.suffix == ".jsonl":
-            found: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
-        else:
-            found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidValue(f"{name}: {error}") from error
+def _read_tsv(text: str) -> dict[str, list[Any]]:
+    return _read_csv(text, "\t")
+
+
+def _read_jsonl(text: str) -> dict[str, list[Any]]:
+    return _by_column([json.loads(line) for line in text.splitlines() if line.strip()])
+
+
+def _read_json(text: str) -> dict[str, list[Any]]:
+    return _by_column(json.loads(text))
+
+
+def _by_column(found: Any) -> dict[str, list[Any]]:
     if isinstance(found, dict) and all(isinstance(values, list) for values in found.values()):
         return found
     if isinstance(found, list) and all(isinstance(row, dict) for row in found):
         names = list(dict.fromkeys(key for row in found for key in row))
         return {key: [row.get(key) for row in found] for key in names}
-    raise InvalidValue(f"{name}: a list of objects or an object of lists is needed")
+    raise InvalidValue("a list of objects or an object of lists is needed")

@@ -60,6 +60,17 @@ def write_text(lines: Iterator[str], path: Path) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
+def make_folder(path: Path) -> Path:
+    """Return ``path``, a folder from now on."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidValue(
+            f"output={str(path)!r} cannot be made a folder: {error.strerror or error}"
+        ) from error
+    return path
+
+
 @contextlib.contextmanager
 def aside(path: Path) -> Iterator[Path]:
     """Give a name beside ``path`` to write to, and move it there: whole or not at all."""

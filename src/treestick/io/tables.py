@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,8 +24,13 @@ from treestick.io.unpacking import check_extent, read_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
+OTHERS = (";", "\t", "|", ",")
+"""What stands between cells in files of other programs."""
 OF_IDS = ("", "id")
 """Names of a first column that has ids, in small letters."""
+
+MISSING = ("", "na", "n/a", "null", "none", "?", "-", ".")
+"""How other programs write that there is no value; "nan" is a number that models refuse."""
 
 
 class Choice(NamedTuple):
@@ -82,10 +88,12 @@ def _read_delimited(path: str | Path, choice: Choice, delimiter: str) -> pd.Data
     values = np.empty((len(rows), len(kept)))
     for k, (line, cells) in enumerate(rows):
         if len(cells) != len(names):
+            _check_separator(path, names)
             raise InvalidValue(f"{path}, line {line}: {len(cells)} cells under {len(names)} names")
         try:
             values[k] = [float(cells[place]) for place in kept]
         except ValueError:
+            _check_separator(path, names)
             raise _bad_cell(path, line, cells, names, kept) from None
     ids = None if id_place is None else _ids(path, [cells[id_place] for _, cells in rows])
     columns = [names[place] for place in kept]
@@ -101,10 +109,20 @@ def _names(path: str | Path, choice: Choice, first: list[str]) -> list[str]:
             "or data (no header)"
         )
     names = [cell.strip() for cell in first]
-    twice = {name for name in names if names.count(name) > 1}
+    twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise InvalidValue(f"{path}, line 1: two columns have the name {shown(min(twice))}")
     return names
+
+
+def _check_separator(path: str | Path, names: list[str]) -> None:
+    """Raise if what cannot be read as a table may be one with other separators."""
+    other = next((mark for mark in OTHERS if mark in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise InvalidValue(
+            f"{path}, line 1: one column, {shown(names[0])}; if {other!r} stands between columns, "
+            "save the file with commas there (.csv) or tabs (.tsv), and with points in numbers"
+        )
 
 
 def _is_number(cell: str) -> bool:
@@ -135,10 +153,15 @@ def _bad_cell(
     path: str | Path, line: int, cells: list[str], names: list[str], kept: list[int]
 ) -> InvalidValue:
     place = next(k for k in kept if not _is_number(cells[k]))
-    what = f"{shown(cells[place])} is not a number" if cells[place].strip() else "nothing there"
+    where = f"{path}, line {line}, column {shown(names[place])}"
+    if cells[place].strip().lower() in MISSING:
+        return InvalidValue(
+            f"{where}: a value is missing ({shown(cells[place])}); fill it in, or leave out the "
+            "row, or the column (drop)"
+        )
     return InvalidValue(
-        f"{path}, line {line}, column {names[place]!r}: {what}; if the column has names of rows, "
-        "say so (id), or leave it out (drop)"
+        f"{where}: {shown(cells[place])} is not a number; if the column has names of rows, say so "
+        "(id), or leave it out (drop)"
     )
 
 

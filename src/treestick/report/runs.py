@@ -76,6 +76,7 @@ def describe_run(
         metadata=columns or None,
         consensus=None if found is None else found.tree,
         support=None if found is None else found.support,
+        n_compared=None if found is None else found.n_compared,
         most_draws=MOST_DRAWS if most_draws is None else most_draws,
     )
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treestick.analysis.diagnosis import Diagnosis, diagnose
 from treestick.inputs import InvalidValue, check_whole_number
 from treestick.io import Corpus
 from treestick.report.columns import Column, read_columns
-from treestick.report.diagnostics import Diagnostics, diagnose
 from treestick.report.typical import Contrasts, contrasts, in_words, main_parameter
 from treestick.tree import Tree
 
@@ -57,7 +57,7 @@ class Subject(NamedTuple):
     """Shape (n_data, height, width) or (n_data, height, width, 3), uint8."""
     columns: tuple[Column, ...] = ()
     picture: Picture | None = None
-    diagnostics: Diagnostics | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def tree(self) -> Tree:
@@ -91,6 +91,7 @@ def describe(
     title: str | None = None,
     consensus: Tree | None = None,
     support: npt.ArrayLike | None = None,
+    n_compared: int | None = None,
     most_draws: int = MOST_DRAWS,
     **known: Any,
 ) -> Subject:
@@ -109,6 +110,8 @@ def describe(
         A tree made of all draws; it is shown beside the best.
     support : array of shape (n_nodes of the consensus, or else of ``tree_``,), optional
         How often each of its nodes is found in the posterior, 0 to 1.
+    n_compared : int, optional
+        Among how many draws the consensus was looked for, if not among all.
     most_draws : int, default=40
         How many draws can be looked at; they are chosen at even distances.
     known
@@ -132,6 +135,8 @@ def describe(
         else f"{chosen.size} of {len(draws):,} draws of the posterior are in this page, "
         "at even distances; the diagnostics are of all."
     )
+    if consensus is not None and n_compared is not None and n_compared < len(draws):
+        note += f" The consensus was looked for among {n_compared} of {len(draws):,} draws."
     found = _known_of(X, model)
     known = found | {name: value for name, value in known.items() if value is not None}
     rows = _rows(X)
@@ -139,9 +144,7 @@ def describe(
     if rows is not None and binarize is not None:
         rows = rows > binarize
     subject = describe_tree(best, title or type(model).__name__, rows=rows, **known)
-    return _check(
-        subject._replace(trees=tuple(trees), note=note, diagnostics=diagnose(model.idata_))
-    )
+    return _check(subject._replace(trees=tuple(trees), note=note, diagnosis=diagnose(model)))
 
 
 def describe_tree(

@@ -70,6 +70,7 @@ class TopicCounts(NamedTuple):
 
 _ONE = np.float32(1.0)
 NOWHERE = -1
+"""In place of a topic: there is none."""
 
 
 @compiled

@@ -38,9 +38,9 @@ from treestick.lanes import (
     store,
 )
 from treestick.random import Key, Purpose
+from treestick.tokens.collapsed import NOWHERE
 from treestick.tokens.documents import PER_BLOCK, Documents, Floats, fill_uniforms
 
-NOWHERE = -1
 _ONE = np.float32(1.0)
 
 
@@ -155,7 +155,7 @@ def infer_proportions(
                     out[d, k] += share / n_sweeps
 
 
-def as_rows(topics: Floats) -> Floats32:
+def by_word(topics: Floats) -> Floats32:
     """Return topics, a row for each, as a row for each word, padded with zeros."""
     phi = np.zeros((topics.shape[1], padded(topics.shape[0])), dtype=np.float32)
     phi[:, : topics.shape[0]] = topics.T

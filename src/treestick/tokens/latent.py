@@ -5,6 +5,7 @@ all that moves trees of counts moves it (:mod:`treestick.models.multinomial`).
 """
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -72,9 +73,11 @@ def first_topics(
     is_measure: bool,
     run: gibbs.Run = map,
     n_tasks: int = 1,
+    after_sweep: Callable[[int], None] = lambda _: None,
 ) -> TokenTopics:
     """Return topics of tokens as latent Dirichlet allocation has them after so many sweeps.
 
+    ``after_sweep`` gets their number so far.
     Where topics are unbounded, those without tokens are left out, and there is room for the rest.
     """
     concentrations = gibbs.Concentrations(np.full(n_topics, 1.0), *ALPHA, *beta)
@@ -82,8 +85,8 @@ def first_topics(
     sweeps = gibbs.run_gibbs(
         seed, chain + (FOR_START << 32), documents, concentrations, mode, run, n_tasks
     )
-    for state in itertools.islice(sweeps, n_sweeps):  # noqa: B007
-        pass
+    for state in itertools.islice(sweeps, n_sweeps):
+        after_sweep(state.sweep)
     counts, topics = state.counts, state.topics
     if is_measure:
         used = np.flatnonzero(counts.of_topics[:n_topics] > 0.0)

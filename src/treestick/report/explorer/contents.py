@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treestick.analysis.convergence import HIGHEST_RHAT
+from treestick.analysis.diagnosis import Diagnosis
 from treestick.report.columns import Column
-from treestick.report.diagnostics import Diagnostics
 from treestick.report.explorer.chunks import Chunks, Reference
 from treestick.report.explorer.sprites import add_sheets, make_tiles
 from treestick.report.subject import Shown, Subject
-from treestick.report.typical import contrasts, typicality
+from treestick.report.typical import Contrasts, contrasts, main_parameter, typicality
 from treestick.tree import Tree
 
 TEXTS_PER_CHUNK = 256
@@ -32,6 +33,8 @@ BYTES_FOR_PICTURES = 500_000
 BYTES_FOR_DRAWS = 4_000_000
 """Compressed; beyond, further draws are left out."""
 MOST_TRACE_POINTS = 500
+LEAST_TOLD = 0.1
+"""By so many standard deviations a node differs from its parent where its name says so."""
 MOST_IN_A_ROW = 16
 """Features of a row that are written out."""
 
@@ -56,7 +59,7 @@ def make_contents(subject: Subject, chunks: Chunks) -> dict[str, Any]:
         "images": None,
         "covers": None,
         "columns": [_column(column, order, chunks) for column in subject.columns],
-        "diagnostics": _diagnostics(subject.diagnostics),
+        "diagnostics": _diagnostics(subject.diagnosis),
     }
     if subject.images is not None:
         tiles = make_tiles(subject.images[order])
@@ -121,6 +124,7 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
             "value": _rounded(found.value),
             "parent": _rounded(found.at_parent),
             "more": (found.score > 0).astype(np.int64),
+            "directions": _directions(found) if main_parameter(tree) == "mean" else None,
         }
     reference: Reference = {
         "name": shown.name,
@@ -134,6 +138,11 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
         tiles = make_tiles(np.round(255 * pictures).astype(np.uint8))
         reference["pictures"] = add_sheets(chunks, tiles, BYTES_FOR_PICTURES)
     return reference
+
+
+def _directions(found: Contrasts) -> Integers:
+    """Return 1 where real numbers are above the parent's, -1 where below, 0 if hardly either."""
+    return np.where(np.abs(found.score) < LEAST_TOLD, 0, np.sign(found.score)).astype(np.int64)
 
 
 def _rounded(values: npt.NDArray[np.float64], digits: int = 3) -> npt.NDArray[np.float64]:
@@ -224,24 +233,25 @@ def _column(column: Column, order: Integers, chunks: Chunks) -> Reference:
     }
 
 
-def _diagnostics(diagnostics: Diagnostics | None) -> Reference | None:
-    if diagnostics is None:
+def _diagnostics(diagnosis: Diagnosis | None) -> Reference | None:
+    if diagnosis is None:
         return None
-    n_draws = diagnostics.sweep.size
+    n_draws = diagnosis.sweep.size
     kept = np.unique(np.linspace(0, n_draws - 1, min(MOST_TRACE_POINTS, n_draws)).astype(int))
     return {
-        "verdict": diagnostics.verdict,
-        "words": diagnostics.words,
+        "verdict": diagnosis.verdict.grade,
+        "lines": diagnosis.verdict.lines,
+        "highestRhat": HIGHEST_RHAT,
         "nDraws": n_draws,
-        "sweep": diagnostics.sweep[kept],
+        "sweep": diagnosis.sweep[kept],
         "traces": [
             {
-                "name": trace.name,
-                "values": _rounded(trace.values[:, kept], 7),
-                "rhat": trace.rhat,
-                "apart": not (np.isnan(trace.rhat) or np.isfinite(trace.rhat)),
-                "ess": trace.ess,
+                "name": row.name,
+                "values": _rounded(diagnosis.traces[row.name][:, kept], 7),
+                "rhat": row.rhat,
+                "apart": not (np.isnan(row.rhat) or np.isfinite(row.rhat)),
+                "ess": row.ess_bulk,
             }
-            for trace in diagnostics.traces
+            for row in diagnosis.rows
         ],
     }

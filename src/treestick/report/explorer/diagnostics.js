@@ -12,7 +12,7 @@ function showDiagnostics() {
     return;
   }
   page.append(
-    make("section", { class: `verdict ${diagnostics.verdict}` }, make("h2", {}, VERDICTS[diagnostics.verdict]), make("p", {}, diagnostics.words)),
+    make("section", { class: `verdict ${diagnostics.verdict}` }, make("h2", {}, VERDICTS[diagnostics.verdict]), ...diagnostics.lines.map((line) => make("p", {}, line))),
     chainKey(diagnostics),
     make("div", { class: "traces" }, ...diagnostics.traces.map((trace) => traceFigure(trace, diagnostics))),
     summaryTable(diagnostics),
@@ -30,7 +30,7 @@ function chainKey(diagnostics) {
 }
 
 function traceFigure(trace, diagnostics) {
-  return make("figure", {}, make("figcaption", {}, trace.name, make("span", { class: trace.apart || trace.rhat > 1.05 ? "rhat bad" : "rhat" }, rhatWords(trace))), traceChart(trace, diagnostics.sweep));
+  return make("figure", {}, make("figcaption", {}, trace.name, make("span", { class: trace.apart || trace.rhat > diagnostics.highestRhat ? "rhat bad" : "rhat" }, rhatWords(trace))), traceChart(trace, diagnostics.sweep));
 }
 
 function rhatWords(trace) {
@@ -47,6 +47,6 @@ function summaryTable(diagnostics) {
     const cells = [axisNumber(mean, sd || Math.abs(mean) || 1), short(sd), rhatWords(trace).replace("R-hat ", "") || "–", trace.ess === null ? "–" : whole(Math.round(trace.ess))];
     return make("tr", {}, make("th", { scope: "row" }, trace.name), ...cells.map((cell) => make("td", {}, cell)));
   });
-  const words = "R-hat compares the chains: 1 is agreement, above 1.05 they differ. Effective draws: how many independent draws these are worth.";
+  const words = `R-hat compares the chains: 1 is agreement, above ${diagnostics.highestRhat} they differ. Effective draws: how many independent draws these are worth.`;
   return make("section", { class: "summary" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)), make("p", { class: "small" }, words));
 }

@@ -86,7 +86,8 @@ function pathTo(tree, node) {
 
 // -- what a node is called -------------------------------------------------------------------------
 
-// The features that it has more of than its parent, or the labels that are common in it.
+// The features that it has more of than its parent (where they are real numbers: those
+// that are above or below the parent's), or the labels that are common in it.
 function makeLabels(tree, columns) {
   const column = columns.find((one) => !one.ordered && repeats(one)) || columns.find((one) => one.ordered);
   const fromFeatures = tree.names !== null && tree.contrasts !== null;
@@ -102,11 +103,17 @@ function repeats(column) {
 }
 
 function featureLabel(tree, node) {
-  const { feature, more } = tree.contrasts;
+  const { feature, more, directions } = tree.contrasts;
   const all = feature[node].map((which) => isolated(cut(tree.names[which], LONGEST_LABEL)));
+  if (directions !== null) return node === 0 ? null : directionLabel(all, directions[node]);
   const words = all.filter((_, k) => more[node][k]).slice(0, 3);
   if (words.length) return words.join(" · ");
   return all.length ? `less ${all.slice(0, 3).join(" · ")}` : null;
+}
+
+function directionLabel(names, directions) {
+  const words = names.map((name, k) => `${directions[k] > 0 ? "↑" : "↓"} ${name}`);
+  return words.filter((_, k) => directions[k] !== 0).slice(0, 3).join(" · ") || null;
 }
 
 function columnLabel(tree, node, column) {
