@@ -155,7 +155,14 @@ def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
     model, units = estimator._make_model_of_columns(source.n_columns)
     burn_in = estimator._lengths().burn_in
 
-    def steps(seed: int, chain: int, run: Run, saved: tuple[int, State] | None) -> Iterator[Step]:
+    def steps(
+        seed: int,
+        chain: int,
+        run: Run,
+        saved: tuple[int, State] | None,
+        note: Callable[[str], None],
+    ) -> Iterator[Step]:
+        note("workers read their data")
         files = run_folder.chain(chain).labels
         last = Last(0, 0 if saved is None else saved[0])
 

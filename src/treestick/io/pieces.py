@@ -6,6 +6,7 @@ A piece names rows and can be sent; :func:`load` reads it.
 from __future__ import annotations
 
 import glob as globbing
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -118,9 +119,7 @@ def describe(path: str) -> Described:
     kind = _kind(path)
     try:
         if kind == ".parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(path) as file:
+            with _parquet().ParquetFile(path) as file:
                 names = list(file.schema_arrow.names)
                 types = ", ".join(sorted({str(t) for t in file.schema_arrow.types}))
                 return Described(file.metadata.num_rows, len(names), types, names)
@@ -130,6 +129,15 @@ def describe(path: str) -> Described:
     if table.ndim != 2:
         raise InvalidValue(f"{path}: is an array of {table.ndim} dimensions, not a table")
     return Described(int(table.shape[0]), int(table.shape[1]), str(table.dtype), None)
+
+
+def _parquet() -> Any:
+    try:
+        return importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise InvalidValue(
+            "Parquet needs pyarrow: python -m pip install 'treestick[export]'"
+        ) from error
 
 
 def _kind(path: str) -> str:
@@ -151,16 +159,13 @@ def _read(rows: FileRows) -> Any:
     kind = _kind(rows.path)
     if kind != ".parquet":
         return np.asarray(_open_array(rows.path, kind)[rows.start : rows.stop])
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(rows.path) as file:
+    with _parquet().ParquetFile(rows.path) as file:
         sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
         ends = np.cumsum(sizes)
         wanted = [
             k for k, end in enumerate(ends) if end > rows.start and end - sizes[k] < rows.stop
         ]
-        table: pa.Table = file.read_row_groups(wanted)
+        table = file.read_row_groups(wanted)
     skipped = int(ends[wanted[0]] - sizes[wanted[0]])
     return table.slice(rows.start - skipped, rows.stop - rows.start).to_pandas()
 
