@@ -108,7 +108,7 @@ def test_how_data_are_cut_into_tasks_changes_nothing(
         return cut
 
     for name in ("move_assignments", "move_candidates"):
-        monkeypatch.setattr(f"treestick.chain.{name}", in_pieces(getattr(chains, name)))
+        monkeypatch.setattr(whereabouts, name, in_pieces(getattr(whereabouts, name)))
     for a, b in zip(whole, run(model, data, 25, schedule), strict=True):
         assert_same(a.state, b.state)
         assert a.info == b.info
