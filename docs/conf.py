@@ -1,0 +1,99 @@
+"""The manual: ``sphinx-build -W docs build/manual``; see CONTRIBUTING for what runs when.
+
+Pages are Markdown that reads well in a repository too, so links between them name files. Some pages
+stand outside of this folder; ``read_page`` fetches their text and turns links to them around.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import treestick
+
+ROOT = Path(__file__).parent.parent
+OUTSIDE = {
+    "benchmarks": "benchmarks/README.md",
+    "architecture": "ARCHITECTURE.md",
+    "contributing": "CONTRIBUTING.md",
+    "security": "SECURITY.md",
+    "changelog": "CHANGELOG.md",
+}
+"""Pages of the manual whose text is elsewhere in the repository."""
+LINK = re.compile(r"\]\(([\w./]+\.\w+)(#[\w-]+)?\)")
+
+project = "treestick"
+author = "the treestick developers"
+release = treestick.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
+]
+exclude_patterns = ["gallery", "templates"]
+templates_path = ["templates"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_heading_anchors = 3
+autosummary_generate = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 120)]
+plot_rcparams = {"savefig.bbox": "tight"}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "gallery_built",
+    "within_subsection_order": "FileNameSortKey",
+    "plot_gallery": os.environ.get("TREESTICK_GALLERY", "") == "run",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"treestick {release}"
+html_theme_options = {
+    "show_prev_next": True,
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "navigation_depth": 2,
+}
+html_sourcelink_suffix = ""
+html_show_sourcelink = False
+html_copy_source = False
+
+
+def read_page(app, docname, source):
+    """Fetch the text of a page from outside, and have links name pages of the manual."""
+    del app
+    path = ROOT / OUTSIDE.get(docname, f"docs/{docname}.md")
+    if path.suffix != ".md" or not path.exists():
+        return
+    if docname in OUTSIDE:
+        source[0] = path.read_text(encoding="utf-8")
+    pages = {(ROOT / outside).resolve(): page for page, outside in OUTSIDE.items()}
+
+    def turn(match):
+        target = (path.parent / match[1]).resolve()
+        anchor = match[2] or ""
+        if target in pages:
+            return f"]({pages[target]}.md{anchor})"
+        if target.is_relative_to(ROOT / "docs"):
+            return f"]({target.relative_to(ROOT / 'docs').as_posix()}{anchor})"
+        return match[0]
+
+    source[0] = LINK.sub(turn, source[0])
+
+
+def setup(app):
+    """Connect what this file adds to Sphinx."""
+    app.connect("source-read", read_page)
