@@ -15,12 +15,16 @@ def vary(name: str, values: list[float], seed: int) -> None:
     trees = [prior.draw_urn(60, **{**USUAL, name: value}, seed=seed) for value in values]
     layouts = [lay_out(tree) for tree in trees]
     widths = [max(layout.right - layout.left, 12.0) + MARGIN for layout in layouts]
-    figure, panels = plt.subplots(
-        1, len(values), figsize=(9, 3.4), width_ratios=widths, layout="constrained"
-    )
-    for ax, tree, layout, value in zip(panels, trees, layouts, values, strict=True):
+    height = max(layout.height for layout in layouts) + MARGIN
+    inches = 9 * (height + MARGIN) / sum(widths)
+    figure, panels = plt.subplots(1, len(values), figsize=(9, inches), width_ratios=widths)
+    figure.subplots_adjust(0.0, 0.0, 1.0, 1.0, wspace=0.02)
+    for ax, tree, layout, width, value in zip(panels, trees, layouts, widths, values, strict=True):
         draw_layout(ax, tree, layout)
-        ax.set_anchor("N")
+        middle = (layout.left + layout.right) / 2
+        ax.set(xlim=(middle - width / 2, middle + width / 2), ylim=(height, -MARGIN))
         ax.set_title(f"{name} = {value:g}", fontsize=10)
     others = ", ".join(f"{other} = {USUAL[other]:g}" for other in USUAL if other != name)
-    figure.supxlabel(f"sixty data; {others}", fontsize=9)
+    panels[0].text(
+        0.0, -0.02, f"sixty data; {others}", fontsize=9, va="top", transform=panels[0].transAxes
+    )
