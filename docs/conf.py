@@ -45,6 +45,8 @@ templates_path = ["templates"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 autosummary_generate = True
+# A function and a class whose names differ by a capital only need two files everywhere.
+autosummary_filename_map = {"treestick.analysis.consensus.Consensus": "consensus_result"}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False
