@@ -64,6 +64,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "plot_gallery": os.environ.get("TREESTICK_GALLERY", "") == "run",
     "abort_on_example_error": True,
+    "capture_repr": (),
     "download_all_examples": False,
     "show_signature": False,
     "remove_config_comments": True,
