@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from joint import counts_of
-from treestick import chain as chains
+from treestick import whereabouts
 from treestick.chain import SCHEDULES, Swept, run_chain, scores
 from treestick.families.multinomial import Counts
 from treestick.models.bernoulli import Bernoulli, Bits

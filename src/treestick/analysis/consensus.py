@@ -32,9 +32,9 @@ class Consensus(NamedTuple):
     distance: float
     """Mean share of pairs whose relation differs in another draw."""
     support: Floats
-    """Of each node: how well the data at or below it are kept together by the draws. In each draw,
-    the largest overlap (Jaccard) with the data at or below one node, averaged; 1 if they are a
-    subtree in all draws."""
+    """How well draws keep the data at or below each node together. In each draw, the largest
+    overlap (Jaccard) with the data at or below one node, averaged; 1 if they are a subtree in all
+    draws."""
     n_compared: int
     """Among how many draws it was looked for."""
 

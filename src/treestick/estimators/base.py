@@ -233,7 +233,7 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
 
     @property
     def idata_(self) -> xarray.DataTree:
-        """The scalars of all draws in ArviZ's layout: groups ``posterior``, ``sample_stats``.
+        """The scalars of all draws as ArviZ has them, in groups ``posterior`` and ``sample_stats``.
 
         Beside what each draw has, ``sample_stats`` holds ``visits``, how many draws of each chain
         have a tree of so many nodes, and ``ess_per_second``, effective draws of all chains together

@@ -27,9 +27,9 @@ class Corpus(NamedTuple):
     vocabulary: list[str]
     """The words, in the order of the columns."""
     ids: list[str]
-    """Names of the documents: of a file, of a row, or their number."""
+    """Names of the documents, that of a file or a row, or their number."""
     metadata: dict[str, list[Any]]
-    """Columns with a value for each document: title, authors, year, label, ..."""
+    """Columns with a value for each document, such as title, authors, year, label, ..."""
 
     def __repr__(self) -> str:
         beside = f"; {', '.join(self.metadata)}" if self.metadata else ""

@@ -1,0 +1,225 @@
+"""Commands in the README and the manual: the programs know them, and what can be run is run.
+
+Every command is parsed by the program that it names. In the long tier, the ``treestick`` commands
+of each page are run one after the other, as they are printed, on small stand-ins for the data that
+they name; and every example of the gallery is run.
+"""
+
+import argparse
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+
+from treestick import cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+GALLERY = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
+BLOCK = re.compile(r"^ *```(?:bash|sh|console)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`((?:treestick|python) [^`]+)`")
+
+
+class Parsed(Exception):
+    """A script has understood its arguments."""
+
+
+def in_blocks(page: Path) -> list[str]:
+    """Return the commands of the blocks of a page, without comments, in their order."""
+    lines = [
+        line for block in BLOCK.findall(page.read_text("utf-8")) for line in block.splitlines()
+    ]
+    commands = [
+        shlex.join(shlex.split(part, comments=True)) for line in lines for part in line.split("&&")
+    ]
+    return [command for command in commands if command]
+
+
+def in_sentences(page: Path) -> list[str]:
+    """Return the commands between backticks."""
+    return [
+        found.replace("\n", " ")
+        for found in INLINE.findall(FENCED.sub("", page.read_text("utf-8")))
+    ]
+
+
+def parse_treestick(words: list[str]) -> None:
+    """Parse the words after ``treestick``; what is wrong raises."""
+    commands: Any = typer.main.get_command(cli.app)
+    name, *rest = words
+    commands.commands[name].make_context(name, rest)
+
+
+def parse_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a script up to the point where it has parsed its arguments."""
+    path = ROOT / words[0]
+    if "argparse" not in path.read_text("utf-8"):
+        assert len(words) == 1, f"{path} takes no arguments"
+        return
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_and_stop(self: argparse.ArgumentParser, *arguments: Any) -> None:
+        parse(self, *arguments)
+        raise Parsed
+
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.syspath_prepend(path.parent)  # as Python does for a script
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
+    with pytest.raises(Parsed):
+        runpy.run_path(str(path), run_name="__main__")
+
+
+def check_install(words: list[str]) -> None:
+    """Check that the extras of ``pip install`` are there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", words[-1])
+    assert extras is not None
+    assert set((extras[1] or "").split(",")) - {""} <= set(project["optional-dependencies"])
+
+
+def check(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(command)
+    if words[0] == "treestick":
+        parse_treestick(words[1:])
+    elif words[0] == "python" and words[1].endswith(".py"):
+        parse_script(words[1:], monkeypatch)
+    elif words[:4] == ["python", "-m", "pip", "install"]:
+        check_install(words[4:])
+    else:
+        known = (
+            "python -m pytest",
+            "python -m venv ",
+            ". .venv",
+            "sphinx-build ",
+            "TREESTICK_GALLERY=run sphinx-build ",
+        )
+        assert command.startswith(known), f"{command!r}: is it tested?"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_programs_know_every_command(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in in_blocks(page) + in_sentences(page):
+        with monkeypatch.context() as patch:
+            check(command, patch)
+
+
+def test_commands_are_found_where_they_stand() -> None:
+    readme = in_blocks(ROOT / "README.md")
+    assert "treestick resume my-run --draws 2000" in readme
+    assert "treestick demo" in readme
+    assert "treestick demo" in in_sentences(ROOT / "README.md")
+    assert in_blocks(ROOT / "docs" / "runs.md")[1] == "treestick status zoo-run"
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("treestick fit data.csv -o run --leaves 3", typer.TyperException),
+        ("treestick grow data.csv", KeyError),
+        ("treestick fit data.csv", typer.TyperException),
+        ("python benchmarks/urn.py --leaves 3", SystemExit),
+        ("python benchmarks/startup.py --quick", AssertionError),
+        ("python benchmarks/nothing.py", FileNotFoundError),
+        ('python -m pip install ".[leaves]"', AssertionError),
+        ("leaves --grow", AssertionError),
+    ],
+)
+def test_a_wrong_command_is_noticed(
+    command: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    with pytest.raises(error):
+        check(command, monkeypatch)
+
+
+def write_stand_ins(folder: Path) -> None:
+    """Write small files under the names that the manual uses for a reader's own data."""
+    from sklearn.datasets import load_iris
+
+    table = load_iris(as_frame=True).data.round(1)
+    table.insert(0, "id", [f"iris {k}" for k in range(len(table))])
+    table.to_csv(folder / "data.csv", index=False)
+    random = np.random.default_rng(0)
+    rate = np.repeat([[0.1, 0.9, 0.1, 0.9, 0.5], [0.9, 0.9, 0.1, 0.1, 0.5]], 20, axis=0)
+    bits = (random.random((40, 5)) < rate).astype(int)
+    head = "hair,wings,legs,fins,tail"
+    for name in ("zoo.csv", "new.csv"):
+        np.savetxt(folder / name, bits, "%d", ",", header=head, comments="")
+    np.save(folder / "codes.npy", np.tile(bits, (10, 2)))
+    (folder / "thumbs").mkdir()
+    sheet = random.integers(0, 256, (20 * 32, 20 * 32, 3), dtype=np.uint8)
+    Image.fromarray(sheet).save(folder / "thumbs" / "sheet.png")
+    words = [["tree", "leaf", "root", "bark"], ["wave", "sea", "fish", "salt"]]
+    lines = [
+        {
+            "text": " ".join(random.choice(words[k % 2], 12)),
+            "authors": [f"author {k % 5}"],
+            "year": 1990 + k % 3,
+        }
+        for k in range(120)
+    ]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settings = TOML.findall((ROOT / "docs" / "paper.md").read_text("utf-8"))
+    (folder / "paper.toml").write_text(settings[0], encoding="utf-8")
+
+
+def run_commands(page: Path, folder: Path) -> list[str]:
+    """Run the treestick commands of a page by a shell, which stops at the first that fails."""
+    write_stand_ins(folder)
+    commands = [command for command in in_blocks(page) if command.startswith("treestick ")]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-euxc", "\n".join(commands)],
+        cwd=folder,
+        check=True,
+        env={**os.environ, "PATH": path},
+    )
+    return commands
+
+
+@pytest.mark.long
+def test_the_readme_alone_leads_to_a_tree_and_a_report(tmp_path: Path) -> None:
+    run_commands(ROOT / "README.md", tmp_path)
+    newick = (tmp_path / "my-run-best.nwk").read_text("utf-8")
+    assert newick.endswith(";\n")
+    assert all(f"'iris {k}'" in newick for k in range(150))
+    page = (tmp_path / "my-run" / "report.html").read_text("utf-8")
+    assert "<title>GaussianTree</title>" in page
+    run = json.loads((tmp_path / "my-run" / "run.json").read_text("utf-8"))
+    assert run["parameters"]["n_draws"] == 2000
+    for name in ("treestick-demo/digits.html", "tree.svg", "prior.pdf"):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES[3:] if "treestick " in " ".join(in_blocks(page))],
+    ids=lambda page: page.stem,
+)  # fmt: skip
+def test_the_manuals_commands_run_as_printed(page: Path, tmp_path: Path) -> None:
+    assert run_commands(page, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
+def test_the_gallery_runs(script: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True, env=environment)
