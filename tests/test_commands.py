@@ -54,11 +54,11 @@ def in_blocks(page: Path) -> list[str]:
 
 
 def in_sentences(page: Path) -> list[str]:
-    """Return the commands between backticks."""
-    return [
-        found.replace("\n", " ")
-        for found in INLINE.findall(FENCED.sub("", page.read_text("utf-8")))
-    ]
+    """Return the commands between backticks; one that is only named need not have arguments."""
+    found = INLINE.findall(FENCED.sub("", page.read_text("utf-8")))
+    commands: Any = typer.main.get_command(cli.app)
+    named = {f"treestick {name}" for name in commands.commands}
+    return [command.replace("\n", " ") for command in found if command not in named]
 
 
 def parse_treestick(words: list[str]) -> None:
@@ -90,7 +90,7 @@ def parse_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 def check_install(words: list[str]) -> None:
     """Check that the extras of ``pip install`` are there."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", words[-1])
+    extras = re.fullmatch(r"(?:\.|treestick)(?:\[([\w,]+)\])?", words[-1])
     assert extras is not None
     assert set((extras[1] or "").split(",")) - {""} <= set(project["optional-dependencies"])
 
