@@ -125,7 +125,7 @@ def test_commands_are_found_where_they_stand() -> None:
     readme = in_blocks(ROOT / "README.md")
     assert "treestick resume my-run --draws 2000" in readme
     assert "treestick demo" in readme
-    assert "treestick demo" in in_sentences(ROOT / "README.md")
+    assert 'python -m pip install ".[export]"' in in_sentences(ROOT / "README.md")
     assert in_blocks(ROOT / "docs" / "runs.md")[1] == "treestick status zoo-run"
 
 
