@@ -1,0 +1,84 @@
+"""Figure 4 of the paper: all papers of NIPS 1-12 in a tree, with authors, words and years.
+
+    python experiments/nips/figure4.py nips12.npz nips12_meta.json --out nips-tree
+
+The first file has ``words`` (the word of each token, documents one after the other) and ``doc_ptr``
+(where each begins, and the end); the second ``vocab``, ``titles``, ``authors``, ``doc_authors``
+(numbers of authors, of each paper) and ``year``. Draws go to ``nips-tree/run``: an interrupted
+command goes on where it was. At the end come ``figure4.pdf`` and ``figure4.png``, nodes with at
+least fifty papers at or below them, each with its five most frequent authors and words and its
+years, and ``tree.html``, the whole tree.
+"""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from treestick import TopicTree
+from treestick.io.corpus import Corpus, make_corpus
+from treestick.report.cards import card_figure
+from treestick.report.explorer import write_page
+from treestick.report.subject import describe
+
+
+def read(tokens: str, about: str) -> Corpus:
+    """Return the papers with what is known of them."""
+    with np.load(tokens) as file:
+        words, first = file["words"], file["doc_ptr"]
+    known = json.loads(Path(about).read_text("utf-8"))
+    n_papers = first.size - 1
+    paper = np.repeat(np.arange(n_papers), np.diff(first))
+    shape = (n_papers, len(known["vocab"]))
+    counts = sparse.csr_array((np.ones(words.size), (paper, words)), shape=shape)
+    counts.sum_duplicates()
+    names = [name.replace("_", " ") for name in known["authors"]]
+    authors = [[names[k] for k in of_paper] for of_paper in known["doc_authors"]]
+    metadata = {"title": known["titles"], "authors": authors, "year": known["year"]}
+    return make_corpus(counts, known["vocab"], None, metadata)
+
+
+def main() -> None:
+    """Fit, and draw."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tokens", help="nips12.npz")
+    parser.add_argument("about", help="nips12_meta.json")
+    parser.add_argument("--out", type=Path, default=Path("nips-tree"))
+    parser.add_argument("--topics", type=int, default=20)
+    parser.add_argument("--burn-in", type=int, default=150, help="sweeps of everything")
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--min-papers", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    corpus = read(options.tokens, options.about)
+    model = TopicTree(
+        options.topics,
+        burn_in=options.burn_in,
+        n_draws=options.draws,
+        n_chains=1,
+        random_state=options.seed,
+        run_dir=options.out / "run",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one chain has nobody to agree with
+        model.fit(corpus)
+    subject = describe(model, corpus, title=f"{corpus.counts.shape[0]:,} papers of NIPS 1-12")
+    show = ["authors:5", "words:5", "year"]
+    figure = card_figure(subject, show, options.min_papers, page="a3")
+    for ending in ("pdf", "png"):
+        figure.savefig(options.out / f"figure4.{ending}", dpi=200)
+    write_page(subject, options.out / "tree.html")
+    tree, n_shown = model.tree_, int(np.sum(model.tree_.n_here >= options.min_papers))
+    alone = int(np.sum(tree.n_here == 1))
+    print(
+        f"{tree.n_nodes} nodes, depth {tree.depth.max()}; {alone} have one paper, {n_shown} at "
+        f"least {options.min_papers}"
+    )
+
+
+if __name__ == "__main__":
+    main()
