@@ -180,7 +180,7 @@ sys.path.insert(0, {tests!r})
 from test_chain import run, gaussian, bernoulli, multinomial
 result = {{}}
 for make in (gaussian, bernoulli, multinomial):
-    ends = [swept.state for swept in run(*make(12, 3), 4, {schedule!r})]
+    ends = [swept.state for swept in run(*make(12, 3), 2, {schedule!r})]
     result[make.__name__] = [
         (s.assignments.tolist(), s.theta.tolist(), [int(e) for e in s.table.entity], list(s.sticks))
         for s in ends

@@ -360,7 +360,7 @@ def move_of(name: str, module: Any = None) -> Move:
 
 WITHOUT_STICKS = ("sweep", *MOVES)
 QUICK = [
-    *((name, "below one") for name in ("places", "atoms of data", "parameters", "sweep")),
+    *((name, "below one") for name in ("atoms of data", "parameters", "sweep")),
     ("model", "one"),
 ]
 EVERY = [

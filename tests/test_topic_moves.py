@@ -73,12 +73,12 @@ def move_of(name: str, module: Any = topics) -> Move:
 
 
 WITHOUT_STICKS = ("sweep", "sweep, given", "sweep, counts", "sweep, all tokens", *MOVES)
-QUICK = [("sweep", "tokens"), ("tokens", "unbounded")]
+QUICK = [("sweep", "tokens")]
 EVERY = [
     *((name, "tokens") for name in ("documents", "tokens", "prior", "sweep, given", "paper")),
     *((name, "counts") for name in ("all tokens", "documents, counts")),
     *((name, "counts") for name in ("sweep, counts", "sweep, all tokens")),
-    *((name, "unbounded") for name in ("prior", "sweep, given", "paper", *MOVES)),
+    *((name, "unbounded") for name in ("tokens", "prior", "sweep, given", "paper", *MOVES)),
     *((name, "unbounded, one") for name in ("tokens", "sweep, given", "paper", *MOVES)),
 ]
 
