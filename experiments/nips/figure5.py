@@ -183,7 +183,6 @@ def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
                 color=COLOURS[model], marker="o", markersize=4, capsize=3,
             )  # fmt: skip
         left.set(xlabel="topics", ylabel="improvement over the multinomial", title=f"a) {name}")
-        left.legend(frameon=False)
         for place, model in enumerate((MULTINOMIAL, *MODELS)):
             topics = (1,) if model == MULTINOMIAL else plan.topics
             for fold in range(plan.folds):
@@ -199,6 +198,10 @@ def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
             xlabel="fold", ylabel="best perplexity per word", title=f"b) {name}",
             xticks=range(plan.folds), ylim=(0.8 * lowest, None),
         )  # fmt: skip
+    figure.legend(
+        *axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False,
+        title="above bars: number of topics",
+    )  # fmt: skip
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
