@@ -21,7 +21,7 @@ from treestick.store import DamagedRun
 from treestick.store.labels import LabelFiles
 
 SETTING = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading, time, warnings
 import numpy as np
 from treestick import BernoulliTree
 
@@ -29,7 +29,8 @@ folder, n_data = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(0)
 chance = np.repeat([[0.1], [0.9]], n_data // 2, axis=0)
 X = (rng.random((n_data, 8)) < chance).astype(np.uint8)
-how = dict(n_draws=3, burn_in=2, n_chains=1, random_state=0, verbose=0)
+how = dict(n_draws=3, burn_in=2, n_chains=2, random_state=0, verbose=0)
+warnings.simplefilter("ignore")  # so few draws do not agree
 
 
 def check_same(one, other):

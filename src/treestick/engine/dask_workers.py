@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import threading
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -74,15 +75,17 @@ class DaskWorkers:
         from distributed.scheduler import KilledWorker
 
         worker, future = submitted
-        while True:
-            try:
-                return future.result(timeout=SECONDS_BETWEEN_LOOKS)
-            except TimeoutError:
-                if worker not in self.names():
-                    future.cancel()
-                    raise Lost(worker) from None
-            except (KilledWorker, FutureCancelledError, CommClosedError) as error:
-                raise Lost(worker) from error
+        # Not result(timeout): of several threads that wait, one may find neither result nor error.
+        is_done = threading.Event()
+        future.add_done_callback(lambda _: is_done.set())
+        while not is_done.wait(SECONDS_BETWEEN_LOOKS):
+            if worker not in self.names():
+                future.cancel()
+                raise Lost(worker)
+        try:
+            return future.result()
+        except (KilledWorker, FutureCancelledError, CommClosedError) as error:
+            raise Lost(worker) from error
 
 
 def _carry_out(group: Group, n_before: int, content: bytes) -> Any:
