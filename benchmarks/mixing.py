@@ -21,6 +21,7 @@ from treestick.analysis import components
 from treestick.analysis.convergence import disagreements, effective_draws
 from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
 from treestick.moves.prune import move_prune
+from treestick.moves.redraw import move_redraw
 from treestick.moves.state import State, Sticks
 from treestick.moves.structure.plan import MOVES
 from treestick.moves.tasks import make_tasks, sum_statistics
@@ -179,6 +180,8 @@ def run(arguments: argparse.Namespace) -> None:
     truth, data, test = problem(arguments.seed, arguments.n, arguments.nodes)
     pairs = np.random.default_rng(arguments.seed).integers(arguments.n, size=(N_PAIRS, 2))
     state = STARTS[arguments.start](truth, data, arguments.seed)
+    if arguments.schedule == "paper":
+        state = move_redraw(make_key(arguments.seed), state)  # its sweeps begin with sticks
     whole_plan = chain.plan_for
 
     def plan(n_data: int, adapting: bool) -> dict[str, int]:

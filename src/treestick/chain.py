@@ -51,9 +51,9 @@ MOST_SLICED = 100
 its points fall on unseen nodes, and each takes as long as a thousand likelihoods."""
 
 
-TOKEN_TURNS = 4
+TOKEN_TURNS = 8
 """How often the topics of all tokens are moved in a sweep."""
-MOST_SINGLE_DOCUMENTS = 150
+MOST_SINGLE_DOCUMENTS = 50
 """Documents that are moved one by one in a sweep in which their tokens are moved, too."""
 
 
