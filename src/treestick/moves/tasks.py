@@ -89,8 +89,9 @@ def sum_range(
         n_levels += 1
     partial = np.zeros((n_levels + 1, n_nodes, width))
     is_waiting = np.zeros(n_levels + 1, dtype=np.bool_)
+    sums = np.empty((n_nodes, width))  # one for all blocks: memory from the system is slow
     for block in range(n_blocks):
-        sums = np.zeros((n_nodes, width))
+        sums[:] = 0.0
         first = start + block * size
         for n in range(first, min(first + size, stop)):
             contract.add_statistics(model, data, n, sums[assignments[n]])
