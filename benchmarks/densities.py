@@ -29,8 +29,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.model_selection import RepeatedKFold
 
+from mixtures import fit_em, independent
 from treestick import BernoulliTree, GaussianTree, Tree
 from treestick.analysis.components import log_densities, make_components
+from treestick.analysis.purity import dendrogram_purity
 from treestick.chain import sweep
 from treestick.estimators.vectors import check_variances
 from treestick.inputs import check_hyperparameter
@@ -89,46 +91,19 @@ def held_out(state: Any, data: Any, n: int) -> Floats:
 # -- 20news ----------------------------------------------------------------------------------------
 
 
-def fit_em(X: Floats, n_components: int, n_steps: int, rng: Any) -> tuple[Floats, Floats, float]:
-    """Return log weights, probabilities and log likelihood of a Bernoulli mixture.
-
-    Maximum a posteriori, with half a one and half a zero added to each component and feature.
-    """
-    shares = rng.dirichlet(np.ones(n_components), size=len(X))
-    total = -math.inf
-    for _ in range(n_steps):
-        sizes = shares.sum(axis=0)
-        log_weights = np.log((sizes + 1.0) / (sizes.sum() + n_components))
-        probabilities = (shares.T @ X + 0.5) / (sizes[:, None] + 1.0)
-        joint = log_joint(X, log_weights, probabilities)
-        density = logsumexp(joint, axis=1)
-        shares = np.exp(joint - density[:, None])
-        before, total = total, float(density.mean())
-        if total - before < 1e-6:
-            break
-    return log_weights, probabilities, total
-
-
-def log_joint(X: Floats, log_weights: Floats, probabilities: Floats) -> Floats:
-    """Return the log density of each row with each component of a Bernoulli mixture."""
-    logits = np.log(probabilities) - np.log1p(-probabilities)
-    return np.asarray(X @ logits.T + np.log1p(-probabilities).sum(axis=1) + log_weights)
-
-
 def news(options: argparse.Namespace) -> None:
     """Compare BernoulliTree with Bernoulli mixtures, and its density by sweeps and draws."""
     X = read(options, "20news_w100.npz")["X"]
     order = np.random.default_rng(0).permutation(len(X))
     X, test = X[order[:5000]], X[order[5000:7000]]
     head("20news: 5,000 to fit, 2,000 held out, 100 bits", "held out", "seconds")
-    p = (X.sum(axis=0) + 0.5) / (len(X) + 1.0)
-    show("independent bits", f"{log_joint(test, np.zeros(1), p[None]).mean():.3f}", "")
+    show("independent bits", f"{independent(X).log_densities(test).mean():.3f}", "")
     for n_components in (20, 40, 80):
         start = time.perf_counter()
         rng = np.random.default_rng(0)
         fits = [fit_em(X.astype(float), n_components, 300, rng) for _ in range(options.restarts)]
-        best = max(fits, key=lambda fit: fit[2])
-        scores = [logsumexp(log_joint(test, *fit[:2]), axis=1).mean() for fit in (best, *fits)]
+        best = max(fits, key=lambda found: found.fit)
+        scores = [found.log_densities(test).mean() for found in (best, *fits)]
         show(
             f"Bernoulli mixture, EM, K={n_components}; likeliest of {options.restarts} starts "
             f"(best held out of them)",
@@ -168,24 +143,6 @@ def fit(kind: Any, X: Any, seed: int, options: argparse.Namespace, **settings: A
 
 
 # -- zoo -------------------------------------------------------------------------------------------
-
-
-def dendrogram_purity(tree: Tree, y: npt.ArrayLike) -> float:
-    """Return the mean purity of the lowest common ancestors of all pairs of one class.
-
-    The purity of a node for a class is that class's share of the data at or below it. Data at an
-    inner node have that node as common ancestor with each other and with all below it.
-    """
-    classes, y = np.unique(y, return_inverse=True)
-    through = np.zeros((tree.n_nodes, classes.size))
-    np.add.at(through, (tree.assignments, y), 1.0)
-    for node in range(tree.n_nodes - 1, 0, -1):
-        through[tree.parent[node]] += through[node]
-    pairs = through * (through - 1.0) / 2.0
-    meeting = pairs.copy()
-    np.subtract.at(meeting, tree.parent[1:], pairs[1:])
-    purity = through / np.maximum(through.sum(axis=1, keepdims=True), 1.0)
-    return float((meeting * purity).sum() / meeting.sum())
 
 
 def ward_tree(X: Floats) -> Tree:
