@@ -4,12 +4,15 @@ import importlib
 import itertools
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,3 +61,69 @@ def test_mixtures_of_bits_are_densities_and_find_groups(
     alone = mixtures.independent(X).log_densities(X).mean()
     truth = np.log(0.5) + np.mean(np.log(np.where((p > 0.5) == X, 0.9, 0.1)).sum(axis=1))
     assert alone + 0.5 < truth - 0.05 < found.log_densities(X).mean()
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+def write_codes(folder: Path, n: int = 60) -> None:
+    """Write codes of 16 bits in three groups, with labels, and a sheet of images."""
+    random = np.random.default_rng(0)
+    group = np.arange(n) % 3
+    rates = np.array([[0.1] * 16, [0.9] * 16, [0.1] * 8 + [0.9] * 8])
+    bits = random.random((n, 16)) < rates[group]
+    np.savez(
+        folder / "codes.npz", packed=np.packbits(bits, axis=1), coarse=group // 2, fine=group,
+        coarse_names=["plant", "animal"], fine_names=["tree", "tall_grass", "fish"],
+    )  # fmt: skip
+    (folder / "thumbs").mkdir()
+    sheet = random.integers(0, 256, (6 * 32, 10 * 32, 3), dtype=np.uint8)
+    Image.fromarray(sheet).save(folder / "thumbs" / "00.png")
+
+
+def without_times(report: dict[str, Any]) -> dict[str, Any]:
+    del report["tree"]["seconds_per_sweep"]
+    for row in report["held_out"]:
+        del row["seconds"]
+    return report
+
+
+def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
+    load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = load("experiments/cifar100/cifar100.py")
+    write_codes(tmp_path)
+    stages = {command.codes: "fit", command.rivals: "mixtures"}
+
+    def run(name: str) -> dict[str, Any]:
+        words = ["cifar100.py", "codes.npz", "--images", "thumbs", "--out", name, "--sweeps", "12",
+                 "--sizes", "2", "3", "--jobs", "1"]  # fmt: skip
+        monkeypatch.setattr(sys, "argv", words)
+        command.main()
+        found = json.loads((tmp_path / name / "report.json").read_text("utf-8"))
+        return without_times(found)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    for module, name in stages.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, interrupted)
+            with pytest.raises(SystemExit) as stopped:
+                run("stopped")
+        assert stopped.value.code == 130
+    assert not (tmp_path / "stopped" / "report.json").exists()
+    found = run("stopped")
+    assert found == run("whole")
+    models = [row["name"] for row in found["held_out"]]
+    assert len(models) == 5
+    assert found["held_out"][0]["nodes"] > 1
+    purity = found["labels"]["fine"]
+    assert purity["purity_of_one_node"] == pytest.approx(1 / 3)
+    assert purity["purity"] > 0.8
+    for name in ("figure3.pdf", "figure3.png", "traces.png", "tree.html"):
+        assert (tmp_path / "whole" / name).stat().st_size > 5000
+    text = (tmp_path / "whole" / "report.md").read_text("utf-8")
+    assert f"has {found['tree']['nodes']} nodes" in text
+    assert "| Bernoulli mixture by EM, 3 components |" in text
