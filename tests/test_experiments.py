@@ -127,3 +127,61 @@ def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
     text = (tmp_path / "whole" / "report.md").read_text("utf-8")
     assert f"has {found['tree']['nodes']} nodes" in text
     assert "| Bernoulli mixture by EM, 3 components |" in text
+
+
+# -- draws from the prior, and documents -----------------------------------------------------------
+
+
+def test_figures_of_the_prior_come_with_closed_forms_that_hold(
+    load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = load("experiments/prior/prior.py")
+    monkeypatch.setattr(sys, "argv", ["prior.py", "--out", str(tmp_path), "--draws", "300"])
+    command.main()
+    rows = (tmp_path / "report.md").read_text("utf-8").splitlines()[-8:]
+    for row in rows:
+        depth, exact_depth, pairs, exact_pairs = row.removesuffix(" |").split(" | ")[-4:]
+        for found, exact in ((depth, exact_depth), (pairs, exact_pairs)):
+            mean, error = (float(part) for part in found.split(" ± "))
+            assert abs(mean - float(exact)) < 4.5 * error + 0.001
+    for name in ("figure1.pdf", "figure1.png", "figure2.pdf", "figure2.png"):
+        assert (tmp_path / name).stat().st_size > 5000
+
+
+def test_papers_are_put_into_a_tree_and_the_report_shows_both_figures(
+    load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = load("experiments/nips/nips.py")
+    random = np.random.default_rng(0)
+    n_papers, n_words = 60, 12
+    words = np.concatenate(
+        [random.integers(6 * (k % 2), 6 * (k % 2) + 6, 15) for k in range(n_papers)]
+    )
+    np.savez(tmp_path / "nips12.npz", words=words.ravel(), doc_ptr=15 * np.arange(n_papers + 1))
+    known = {
+        "vocab": [f"word{k}" for k in range(n_words)],
+        "titles": [f"Paper {k}" for k in range(n_papers)],
+        "authors": ["Smith_J", "Jones_K"],
+        "doc_authors": [[k % 2] for k in range(n_papers)],
+        "year": [1990 + k % 3 for k in range(n_papers)],
+    }
+    (tmp_path / "nips12_meta.json").write_text(json.dumps(known), "utf-8")
+    asked = []
+
+    def compared(words: list[str]) -> str:  # which takes minutes, and is tested by its parts
+        asked.append(words)
+        return "| table |"
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command.figure5, "main", compared)
+    monkeypatch.setattr(command, "SHORT", ["--burn-in", "3", "--draws", "2", "--topics", "2",
+                                           "--min-papers", "10"])  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["nips.py", "nips12.npz", "nips12_meta.json", "--quick"])
+    command.main()
+    assert asked == [["nips12.npz", "--out", "nips/comparison", "--processes", "2", "--quick"]]
+    report = (tmp_path / "nips" / "report.md").read_text("utf-8")
+    assert "| table |" in report
+    assert "nodes, depth" in report
+    page = (tmp_path / "nips" / "tree" / "tree.html").read_text("utf-8")
+    assert "60 papers of NIPS 1-12" in page
+    assert (tmp_path / "nips" / "tree" / "figure4.png").stat().st_size > 5000
