@@ -85,6 +85,7 @@ def without_times(report: dict[str, Any]) -> dict[str, Any]:
     del report["tree"]["seconds_per_sweep"]
     for row in report["held_out"]:
         del row["seconds"]
+        row.pop("cpu_seconds_per_sweep", None)
     return report
 
 

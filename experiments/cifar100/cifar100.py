@@ -91,7 +91,7 @@ def reproduce(options: argparse.Namespace) -> None:
     report = {
         "asked": asked,
         "conditions": account.conditions(),
-        "tree": account.measure_tree(model),
+        "tree": account.measure_tree(model, codes.cpu_per_sweep(out / "run")),
         "agreement": agreement,
         "held_out": found,
         "labels": labels,

@@ -5,6 +5,7 @@ adapt; of the rest, draws at even distances are kept, a hundred at most.
 """
 
 import json
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from treestick import BernoulliTree
+from treestick.estimators.commands import status
 from treestick.report.saving import write_whole
 
 PRIORS: dict[str, Any] = {
@@ -69,13 +71,37 @@ def fit(
         **PRIORS, **lengths(n_sweeps), n_chains=n_chains, n_jobs=n_jobs, random_state=seed,
         run_dir=run,
     )  # fmt: skip
+    began, done = time.process_time(), sweeps_done(run)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says how far chains agree
         warnings.filterwarnings("ignore", "interrupted", RuntimeWarning)  # said below
         model.fit(X)
+    if (n_new := sweeps_done(run) - done) > 0:
+        with cpu_file(run).open("a", encoding="utf-8") as file:
+            line = {"sweeps": n_new, "cpu_seconds": time.process_time() - began}
+            file.write(json.dumps(line) + "\n")
     if len(model.draws_) < n_chains * model.n_draws:
         raise KeyboardInterrupt
     return model
+
+
+def sweeps_done(run: Path) -> int:
+    """Return how many sweeps a run has, of all chains."""
+    return sum(chain.sweep for chain in status(run).chains) if (run / "run.json").exists() else 0
+
+
+def cpu_file(run: Path) -> Path:
+    """Return where the CPU time of sweeps is noted, each time that a run has gone on."""
+    return run.with_name(f"{run.name}-cpu.jsonl")
+
+
+def cpu_per_sweep(run: Path) -> float | None:
+    """Return CPU seconds per sweep, over the sweeps of which they are known."""
+    if not cpu_file(run).exists():
+        return None
+    lines = [json.loads(line) for line in cpu_file(run).read_text("utf-8").splitlines()]
+    n_sweeps = sum(int(line["sweeps"]) for line in lines)
+    return sum(float(line["cpu_seconds"]) for line in lines) / n_sweeps
 
 
 def kept(path: Path, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:

@@ -7,32 +7,48 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from treestick.report.blocks import choose_blocks
-from treestick.report.cards import card_figure, largest_folds, plan_page
+from treestick import Tree
+from treestick.report.cards import card_figure
 from treestick.report.saving import save, save_all
 from treestick.report.subject import Subject
 
 LEAST = (250, 50, 10)
 """Images at or below a node of each level of detail."""
+PAGES = ("a1", "a3", "a4")
+"""Of views of each level, at most."""
 N_VIEWS = 3
+LARGEST = 0.15
+"""Share of the images of a view that a subtree has at most."""
 MARGIN = 40
 """Pixels between views."""
 
 
+def subtrees(tree: Tree, root: int, least: int, n: int) -> list[int]:
+    """Return subtrees of a view with most to see: nodes with at least so many images.
+
+    They are the largest with at most a part of its images (``LARGEST``), so none is in another.
+    """
+    through = tree.n_through
+    is_small = through <= LARGEST * through[root]
+    n_shown = (through >= least).astype(np.int64)
+    for node in range(tree.n_nodes - 1, 0, -1):
+        n_shown[tree.parent[node]] += n_shown[node]
+    inside = np.zeros(tree.n_nodes, dtype=np.bool_)
+    inside[root] = True
+    for node in range(root + 1, tree.n_nodes):
+        inside[node] = inside[tree.parent[node]]
+    inside[root] = False
+    found = np.flatnonzero(inside & is_small & ~is_small[tree.parent])
+    return [int(node) for node in found[np.argsort(-n_shown[found], kind="stable")[:n]]]
+
+
 def views(subject: Subject, show: list[str]) -> list[list[Figure]]:
     """Return the figures of the three levels: the tree, three subtrees, a part of each of them."""
-    blocks = choose_blocks(subject, show)
-
-    def inside(root: int, level: int, n: int) -> list[int]:
-        plan = plan_page(subject, blocks, LEAST[level], root)
-        return largest_folds(subject, plan, n)
-
-    second = inside(0, 0, N_VIEWS)
-    third = [node for root in second for node in inside(root, 1, 1)]
-    roots = [[0], second, third]
+    second = subtrees(subject.tree, 0, LEAST[1], N_VIEWS)
+    third = [part for root in second for part in subtrees(subject.tree, root, LEAST[2], 1)]
     return [
-        [card_figure(subject, show, least, root) for root in of_level]
-        for least, of_level in zip(LEAST, roots, strict=True)
+        [card_figure(subject, show, least, root, page) for root in roots]
+        for least, page, roots in zip(LEAST, PAGES, ([0], second, third), strict=True)
     ]
 
 
@@ -78,7 +94,7 @@ def draw_traces(model: Any, path: Path) -> None:
     idata = model.idata_
     posterior, statistics = idata["posterior"], idata["sample_stats"]
     shown = {
-        "log likelihood of data and tree": statistics["complete_data"].values,
+        "log likelihood\nof data and tree": statistics["complete_data"].values,
         "nodes": posterior["n_nodes"].values,
         "depth": posterior["depth"].values,
         "seconds per sweep": seconds_per_sweep(model),

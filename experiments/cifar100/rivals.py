@@ -40,6 +40,7 @@ def tree(
         "error": float(densities.std(ddof=1) / np.sqrt(len(test))),
         "one_draw": [float(singles.min()), float(singles.mean()), float(singles.max())],
         "seconds": float(model.idata_["sample_stats"]["seconds"].values[0, -1]),
+        "cpu_seconds_per_sweep": codes.cpu_per_sweep(run),
         "nodes": int(model.draws_[-1].n_nodes),
     }
 
