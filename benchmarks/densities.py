@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -145,9 +145,9 @@ def fit(kind: Any, X: Any, seed: int, options: argparse.Namespace, **settings: A
 # -- zoo -------------------------------------------------------------------------------------------
 
 
-def ward_tree(X: Floats) -> Tree:
-    """Return Ward's dendrogram, data at its leaves."""
-    merges = linkage(X, "ward")
+def ward_tree(X: Floats, method: Any = "ward", metric: Any = "euclidean") -> Tree:
+    """Return Ward's dendrogram, or that of another linkage, data at its leaves."""
+    merges = linkage(X, method, metric)
     n, last = len(X), 2 * len(X) - 2
     parent = np.full(last + 1, -1)
     for number, (left, right, *_) in enumerate(merges):
@@ -305,8 +305,21 @@ def glass(options: argparse.Namespace) -> None:
     compare_reals(options, splits, (1e-6, 1e-4, 1e-2), trees)
 
 
-def simulate(seed: int) -> tuple[Floats, Floats, Floats]:
-    """Return 1,000 rows to fit and 1,000 to test, of a tree of the prior, and the truth's scores.
+class Simulated(NamedTuple):
+    """Rows of a tree of the prior."""
+
+    X: Floats
+    """1,000 to fit."""
+    test: Floats
+    """1,000 to predict."""
+    truth: Floats
+    """Their log densities under the tree itself."""
+    nodes: npt.NDArray[np.int64]
+    """Of all rows, those to fit first."""
+
+
+def simulate(seed: int) -> Simulated:
+    """Return rows of a tree of the prior, and the truth.
 
     Trees have 20 to 30 nodes; those of other sizes are drawn again. Rows are exchangeable.
     """
@@ -321,15 +334,16 @@ def simulate(seed: int) -> tuple[Floats, Floats, Floats]:
         means[node] = means[tree.parent[node]] + math.sqrt(diffusion) * means[node]
     X = means[tree.assignments] + math.sqrt(noise) * rng.normal(size=(n, n_dimensions))
     terms = np.asarray(norm.logpdf(X[1000:, None, :], means, math.sqrt(noise))).sum(axis=2)
-    return X[:1000], X[1000:], np.asarray(logsumexp(terms + np.log(tree.mass), axis=1))
+    truth = np.asarray(logsumexp(terms + np.log(tree.mass), axis=1))
+    return Simulated(X[:1000], X[1000:], truth, tree.assignments.astype(np.int64))
 
 
 def simulated(options: argparse.Namespace) -> None:
     """Compare GaussianTree with variational mixtures on reals from trees of the prior."""
     drawn = [simulate(seed) for seed in range(options.seeds)]
     head_of_reals(f"simulated: 1,000 x 10 reals of a tree, {options.seeds} seeds")
-    show("truth", *mean_and_error([float(truth.mean()) for _, _, truth in drawn]), "", "")
-    compare_reals(options, [(X, test) for X, test, _ in drawn], (1e-6,), {"defaults": {}})
+    show("truth", *mean_and_error([float(one.truth.mean()) for one in drawn]), "", "")
+    compare_reals(options, [(one.X, one.test) for one in drawn], (1e-6,), {"defaults": {}})
 
 
 # -- cifar -----------------------------------------------------------------------------------------

@@ -136,6 +136,7 @@ def _mixtures(tree: Tree, of_data: npt.NDArray[np.str_], which: str) -> list[dic
             "classes": [
                 [str(names[k]), float(counts[node, k] / here[node])]
                 for k in np.argsort(-counts[node], kind="stable")[:N_NAMED]
+                if counts[node, k] > 0
             ],
         }
         for node in chosen
@@ -227,12 +228,12 @@ def _agreement(found: dict[str, Any]) -> Iterator[str]:
 def _held_out(found: list[dict[str, Any]], asked: dict[str, Any]) -> Iterator[str]:
     yield "## Held-out density\n"
     yield f"Nats per image; {asked['n_fitted']:,} to fit, {asked['n_held_out']:,} held out.\n"
-    yield "| model | held out (± standard error) | components or nodes | seconds |"
+    yield "| model | held out (± standard error) | components or nodes | CPU s |"
     yield "|---|---|---|---|"
     for row in found:
         yield (
             f"| {row['name']} | {row['held_out']:.3f} ± {row['error']:.3f} | {row['nodes']:,} | "
-            f"{row['seconds']:.0f} |"
+            f"{_cell(row['cpu_seconds'], 0)} |"
         )
         if "one_draw" in row:
             low, mean, high = row["one_draw"]

@@ -14,7 +14,7 @@ a power cut) and goes on when it is given again. In the folder ``--out`` are the
     tree.html                 the whole tree, to be explored in a browser
     traces.png                log likelihood, nodes, depth and time of each chain
     run, run-split            draws of the trees: of all images, and of nine tenths of them
-    results                   numbers that are there already
+    results                   what is there already; remove it to have it done again
 """
 
 import argparse
@@ -27,6 +27,7 @@ import account
 import codes
 import pictures
 import rivals
+from treestick import BernoulliTree
 from treestick.cli import signals
 from treestick.io import read_images
 from treestick.report.explorer import write_page
@@ -54,14 +55,10 @@ def reproduce(options: argparse.Namespace) -> None:
     model = codes.fit(
         data.X, out / "run", options.sweeps, options.chains, options.seed, options.jobs
     )
-    pictures.draw_traces(model, out / "traces.png")
-    images = None if options.images is None else read_images(options.images, n_data, TILE)
-    subject = describe(
-        model, data.X, title=f"{n_data:,} images of CIFAR-100", images=images, metadata=data.labels
+    with_images = {**asked, "images": str(options.images)}
+    size = codes.kept(
+        out / "results" / "pictures.json", with_images, lambda: draw(model, data, options)
     )
-    show = ["coarse:3", "fine:3"] if images is None else ["images:10"]
-    pictures.draw_figure3(subject, show, out)
-    size = write_page(subject, out / "tree.html")
     say(f"figure 3 and {out / 'tree.html'} ({size / 1e6:.1f} MB)")
     results = out / "results"
     agreement = codes.kept(
@@ -100,6 +97,19 @@ def reproduce(options: argparse.Namespace) -> None:
     (out / "report.json").write_text(text + "\n", "utf-8")
     (out / "report.md").write_text(account.to_markdown(report), "utf-8")
     say(f"wrote {out / 'report.md'}")
+
+
+def draw(model: BernoulliTree, data: codes.Codes, options: argparse.Namespace) -> int:
+    """Draw traces and figure 3, and write the page; return its size in bytes."""
+    n_data = data.X.shape[0]
+    pictures.draw_traces(model, options.out / "traces.png")
+    images = None if options.images is None else read_images(options.images, n_data, TILE)
+    subject = describe(
+        model, data.X, title=f"{n_data:,} images of CIFAR-100", images=images, metadata=data.labels
+    )
+    show = ["coarse:3", "fine:3"] if images is None else ["images:10"]
+    pictures.draw_figure3(subject, show, options.out)
+    return write_page(subject, options.out / "tree.html")
 
 
 def say(text: str) -> None:

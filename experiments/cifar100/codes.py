@@ -26,6 +26,8 @@ PRIORS: dict[str, Any] = {
     "diffusion": (0.01, 1.0),
 }
 MOST_DRAWS = 100
+FEWEST_TIMED = 20
+"""Sweeps at once by which their time is known: starting would count too much in fewer."""
 
 
 class Codes(NamedTuple):
@@ -96,12 +98,24 @@ def cpu_file(run: Path) -> Path:
 
 
 def cpu_per_sweep(run: Path) -> float | None:
-    """Return CPU seconds per sweep, over the sweeps of which they are known."""
-    if not cpu_file(run).exists():
+    """Return CPU seconds per sweep, where it went on for some; None if it never did."""
+    lines = [line for line in _cpu_times(run) if line["sweeps"] >= FEWEST_TIMED]
+    n_sweeps = sum(line["sweeps"] for line in lines)
+    return sum(line["cpu_seconds"] for line in lines) / n_sweeps if lines else None
+
+
+def cpu_seconds(run: Path) -> float | None:
+    """Return CPU seconds of a run; None if they are not known of all sweeps."""
+    lines = _cpu_times(run)
+    if sum(line["sweeps"] for line in lines) < sweeps_done(run):
         return None
-    lines = [json.loads(line) for line in cpu_file(run).read_text("utf-8").splitlines()]
-    n_sweeps = sum(int(line["sweeps"]) for line in lines)
-    return sum(float(line["cpu_seconds"]) for line in lines) / n_sweeps
+    return sum(line["cpu_seconds"] for line in lines)
+
+
+def _cpu_times(run: Path) -> list[dict[str, float]]:
+    if not cpu_file(run).exists():
+        return []
+    return [json.loads(line) for line in cpu_file(run).read_text("utf-8").splitlines()]
 
 
 def kept(path: Path, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
