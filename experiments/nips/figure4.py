@@ -65,6 +65,7 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--min-papers", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, help="threads; all cores if not given")
     options = parser.parse_args(words)
     corpus = read(options.tokens, options.about)
     model = TopicTree(
@@ -72,6 +73,7 @@ def main(words: Sequence[str] | None = None) -> str:
         burn_in=options.burn_in,
         n_draws=options.draws,
         n_chains=1,
+        n_jobs=options.jobs,
         random_state=options.seed,
         run_dir=options.out / "run",
     )
