@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.model_selection import RepeatedKFold
 
+from mixtures import fit_em, independent
 from treestick import BernoulliTree, GaussianTree, Tree
 from treestick.analysis.components import log_densities, make_components
+from treestick.analysis.purity import dendrogram_purity
 from treestick.chain import sweep
 from treestick.estimators.vectors import check_variances
 from treestick.inputs import check_hyperparameter
@@ -89,46 +91,19 @@ def held_out(state: Any, data: Any, n: int) -> Floats:
 # -- 20news ----------------------------------------------------------------------------------------
 
 
-def fit_em(X: Floats, n_components: int, n_steps: int, rng: Any) -> tuple[Floats, Floats, float]:
-    """Return log weights, probabilities and log likelihood of a Bernoulli mixture.
-
-    Maximum a posteriori, with half a one and half a zero added to each component and feature.
-    """
-    shares = rng.dirichlet(np.ones(n_components), size=len(X))
-    total = -math.inf
-    for _ in range(n_steps):
-        sizes = shares.sum(axis=0)
-        log_weights = np.log((sizes + 1.0) / (sizes.sum() + n_components))
-        probabilities = (shares.T @ X + 0.5) / (sizes[:, None] + 1.0)
-        joint = log_joint(X, log_weights, probabilities)
-        density = logsumexp(joint, axis=1)
-        shares = np.exp(joint - density[:, None])
-        before, total = total, float(density.mean())
-        if total - before < 1e-6:
-            break
-    return log_weights, probabilities, total
-
-
-def log_joint(X: Floats, log_weights: Floats, probabilities: Floats) -> Floats:
-    """Return the log density of each row with each component of a Bernoulli mixture."""
-    logits = np.log(probabilities) - np.log1p(-probabilities)
-    return np.asarray(X @ logits.T + np.log1p(-probabilities).sum(axis=1) + log_weights)
-
-
 def news(options: argparse.Namespace) -> None:
     """Compare BernoulliTree with Bernoulli mixtures, and its density by sweeps and draws."""
     X = read(options, "20news_w100.npz")["X"]
     order = np.random.default_rng(0).permutation(len(X))
     X, test = X[order[:5000]], X[order[5000:7000]]
     head("20news: 5,000 to fit, 2,000 held out, 100 bits", "held out", "seconds")
-    p = (X.sum(axis=0) + 0.5) / (len(X) + 1.0)
-    show("independent bits", f"{log_joint(test, np.zeros(1), p[None]).mean():.3f}", "")
+    show("independent bits", f"{independent(X).log_densities(test).mean():.3f}", "")
     for n_components in (20, 40, 80):
         start = time.perf_counter()
         rng = np.random.default_rng(0)
         fits = [fit_em(X.astype(float), n_components, 300, rng) for _ in range(options.restarts)]
-        best = max(fits, key=lambda fit: fit[2])
-        scores = [logsumexp(log_joint(test, *fit[:2]), axis=1).mean() for fit in (best, *fits)]
+        best = max(fits, key=lambda found: found.fit)
+        scores = [found.log_densities(test).mean() for found in (best, *fits)]
         show(
             f"Bernoulli mixture, EM, K={n_components}; likeliest of {options.restarts} starts "
             f"(best held out of them)",
@@ -170,27 +145,9 @@ def fit(kind: Any, X: Any, seed: int, options: argparse.Namespace, **settings: A
 # -- zoo -------------------------------------------------------------------------------------------
 
 
-def dendrogram_purity(tree: Tree, y: npt.ArrayLike) -> float:
-    """Return the mean purity of the lowest common ancestors of all pairs of one class.
-
-    The purity of a node for a class is that class's share of the data at or below it. Data at an
-    inner node have that node as common ancestor with each other and with all below it.
-    """
-    classes, y = np.unique(y, return_inverse=True)
-    through = np.zeros((tree.n_nodes, classes.size))
-    np.add.at(through, (tree.assignments, y), 1.0)
-    for node in range(tree.n_nodes - 1, 0, -1):
-        through[tree.parent[node]] += through[node]
-    pairs = through * (through - 1.0) / 2.0
-    meeting = pairs.copy()
-    np.subtract.at(meeting, tree.parent[1:], pairs[1:])
-    purity = through / np.maximum(through.sum(axis=1, keepdims=True), 1.0)
-    return float((meeting * purity).sum() / meeting.sum())
-
-
-def ward_tree(X: Floats) -> Tree:
-    """Return Ward's dendrogram, data at its leaves."""
-    merges = linkage(X, "ward")
+def ward_tree(X: Floats, method: Any = "ward", metric: Any = "euclidean") -> Tree:
+    """Return Ward's dendrogram, or that of another linkage, data at its leaves."""
+    merges = linkage(X, method, metric)
     n, last = len(X), 2 * len(X) - 2
     parent = np.full(last + 1, -1)
     for number, (left, right, *_) in enumerate(merges):
@@ -348,8 +305,21 @@ def glass(options: argparse.Namespace) -> None:
     compare_reals(options, splits, (1e-6, 1e-4, 1e-2), trees)
 
 
-def simulate(seed: int) -> tuple[Floats, Floats, Floats]:
-    """Return 1,000 rows to fit and 1,000 to test, of a tree of the prior, and the truth's scores.
+class Simulated(NamedTuple):
+    """Rows of a tree of the prior."""
+
+    X: Floats
+    """1,000 to fit."""
+    test: Floats
+    """1,000 to predict."""
+    truth: Floats
+    """Their log densities under the tree itself."""
+    nodes: npt.NDArray[np.int64]
+    """Of all rows, those to fit first."""
+
+
+def simulate(seed: int) -> Simulated:
+    """Return rows of a tree of the prior, and the truth.
 
     Trees have 20 to 30 nodes; those of other sizes are drawn again. Rows are exchangeable.
     """
@@ -364,15 +334,16 @@ def simulate(seed: int) -> tuple[Floats, Floats, Floats]:
         means[node] = means[tree.parent[node]] + math.sqrt(diffusion) * means[node]
     X = means[tree.assignments] + math.sqrt(noise) * rng.normal(size=(n, n_dimensions))
     terms = np.asarray(norm.logpdf(X[1000:, None, :], means, math.sqrt(noise))).sum(axis=2)
-    return X[:1000], X[1000:], np.asarray(logsumexp(terms + np.log(tree.mass), axis=1))
+    truth = np.asarray(logsumexp(terms + np.log(tree.mass), axis=1))
+    return Simulated(X[:1000], X[1000:], truth, tree.assignments.astype(np.int64))
 
 
 def simulated(options: argparse.Namespace) -> None:
     """Compare GaussianTree with variational mixtures on reals from trees of the prior."""
     drawn = [simulate(seed) for seed in range(options.seeds)]
     head_of_reals(f"simulated: 1,000 x 10 reals of a tree, {options.seeds} seeds")
-    show("truth", *mean_and_error([float(truth.mean()) for _, _, truth in drawn]), "", "")
-    compare_reals(options, [(X, test) for X, test, _ in drawn], (1e-6,), {"defaults": {}})
+    show("truth", *mean_and_error([float(one.truth.mean()) for one in drawn]), "", "")
+    compare_reals(options, [(one.X, one.test) for one in drawn], (1e-6,), {"defaults": {}})
 
 
 # -- cifar -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -175,11 +175,17 @@ def held_out(state: State, test: Bits) -> float:
 # -- runs ------------------------------------------------------------------------------------------
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Make one chain and store its traces."""
-    truth, data, test = problem(arguments.seed, arguments.n, arguments.nodes)
-    pairs = np.random.default_rng(arguments.seed).integers(arguments.n, size=(N_PAIRS, 2))
-    state = STARTS[arguments.start](truth, data, arguments.seed)
+class Followed(NamedTuple):
+    """What was noted of a chain."""
+
+    traces: dict[str, list[Any]]
+    kept: list[State]
+    """States at even distances in time."""
+    last: chain.SweepInfo
+
+
+def follow(state: State, data: Bits, arguments: argparse.Namespace, pairs: Any) -> Followed:
+    """Run a chain for some seconds of one processor, as the options of ``run`` say."""
     if arguments.schedule == "paper":
         state = move_redraw(make_key(arguments.seed), state)  # its sweeps begin with sticks
     whole_plan = chain.plan_for
@@ -188,30 +194,50 @@ def run(arguments: argparse.Namespace) -> None:
         of_moves = whole_plan(n_data, adapting)
         return {name: n for name, n in of_moves.items() if name not in arguments.without}
 
-    chain.plan_for = plan
-    chain.sweep(make_key(9), state, data, schedule=arguments.schedule)  # compiles
     traces: dict[str, list[Any]] = {}
     kept: list[State] = []
     spent, number = 0.0, 0
-    while spent < arguments.seconds:
-        number += 1
-        began = time.process_time()
-        key = make_key(arguments.seed, arguments.chain, number)
-        adapting = number <= arguments.adapting
-        state, info = chain.sweep(key, state, data, schedule=arguments.schedule, adapting=adapting)
-        spent += time.process_time() - began
-        if spent >= arguments.seconds * (len(kept) + 1) / arguments.looks:
-            kept.append(state)
-        found = {
-            "seconds": spent,
-            "nodes": state.n_nodes,
-            "depth": state.table.depth[state.assignments].mean(),
-            "log joint": chain.scores(state).joint,
-            "relations": relations(state, pairs),
-        }
-        found |= {name: np.array(counts) for name, counts in info.structure.items()}
-        for name, value in found.items():
-            traces.setdefault(name, []).append(value)
+    chain.plan_for = plan
+    try:
+        chain.sweep(make_key(9), state, data, schedule=arguments.schedule)  # compiles
+        while spent < arguments.seconds:
+            number += 1
+            began = time.process_time()
+            key = make_key(arguments.seed, arguments.chain, number)
+            adapting = number <= arguments.adapting
+            state, info = chain.sweep(
+                key, state, data, schedule=arguments.schedule, adapting=adapting
+            )
+            spent += time.process_time() - began
+            if spent >= arguments.seconds * (len(kept) + 1) / arguments.looks:
+                kept.append(state)
+            found = {
+                "seconds": spent,
+                "nodes": state.n_nodes,
+                "depth": state.table.depth[state.assignments].mean(),
+                "log joint": chain.scores(state).joint,
+                "relations": relations(state, pairs),
+            }
+            found |= {name: np.array(counts) for name, counts in info.structure.items()}
+            for name, value in found.items():
+                traces.setdefault(name, []).append(value)
+    finally:
+        chain.plan_for = whole_plan
+    return Followed(traces, kept, info)
+
+
+def draw_pairs(seed: int, n_data: int) -> Any:
+    """Return pairs of data whose relations are followed."""
+    return np.random.default_rng(seed).integers(n_data, size=(N_PAIRS, 2))
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Make one chain and store its traces."""
+    truth, data, test = problem(arguments.seed, arguments.n, arguments.nodes)
+    pairs = draw_pairs(arguments.seed, arguments.n)
+    state = STARTS[arguments.start](truth, data, arguments.seed)
+    traces, kept, info = follow(state, data, arguments, pairs)
+    number = len(traces["nodes"])
     traces["integrated"] = [log_marginal(one) for one in kept]
     traces["held out"] = [held_out(one, test) for one in kept]
     traces["ari"] = [adjusted_rand_score(truth.assignments, one.assignments) for one in kept]
@@ -254,7 +280,7 @@ def table(arguments: argparse.Namespace) -> None:
         starts = " ".join(path.stem.rsplit("-", 4)[3] for path in paths)
         cells = " | ".join(f"{value:.2f}" for value in row)
         cells += f" | {100 * agreed / N_PAIRS:.0f} % | "
-        cells += " | ".join(f"{_ess_per_second(chains, key):.2g}" for key in COMPARED)
+        cells += " | ".join(f"{ess_per_second(chains, key):.2g}" for key in COMPARED)
         print(f"| {' | '.join(group)} | {starts} | {cells} |")
     print("\nAccepted, of what was proposed:\n")
     for group, paths in groups.items():
@@ -267,7 +293,7 @@ def table(arguments: argparse.Namespace) -> None:
         print(f"- {', '.join(group)}: {', '.join(shares)}")
 
 
-def _ess_per_second(chains: list[Any], key: str) -> float:
+def ess_per_second(chains: list[Any], key: str) -> float:
     """Return effective draws of a scalar in second halves, per second, mean over chains."""
     rates = []
     for one in chains:
@@ -312,6 +338,12 @@ def _rhat(traces: Any) -> float:
 
 def main() -> None:
     """Parse and call."""
+    arguments = make_parser().parse_args()
+    arguments.work(arguments)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return what knows the options."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("run", help=run.__doc__)
@@ -337,8 +369,7 @@ def main() -> None:
     ends = commands.add_parser("reach", help=reach.__doc__)
     ends.add_argument("--out", type=Path, required=True)
     ends.set_defaults(work=reach)
-    arguments = parser.parse_args()
-    arguments.work(arguments)
+    return parser
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ years, and ``tree.html``, the whole tree.
 import argparse
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from treestick import TopicTree
+from treestick import TopicTree, Tree
 from treestick.io.corpus import Corpus, make_corpus
 from treestick.report.cards import card_figure
 from treestick.report.explorer import write_page
@@ -42,8 +43,19 @@ def read(tokens: str, about: str) -> Corpus:
     return make_corpus(counts, known["vocab"], None, metadata)
 
 
-def main() -> None:
-    """Fit, and draw."""
+def measure(tree: Tree, least: int) -> str:
+    """Return in words how many nodes there are, and how papers are spread over them."""
+    alone, inner = int(np.sum(tree.n_here == 1)), tree.n_below > 0
+    return (
+        f"{tree.n_nodes} nodes, depth {tree.depth.max()}; {alone} have one paper, "
+        f"{np.sum(tree.n_here >= least)} at least {least}, "
+        f"{np.sum(tree.n_through >= least)} at least {least} at or below them; "
+        f"{tree.n_here[inner].sum()} papers are at inner nodes"
+    )
+
+
+def main(words: Sequence[str] | None = None) -> str:
+    """Fit, and draw; return what the tree is like."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("tokens", help="nips12.npz")
     parser.add_argument("about", help="nips12_meta.json")
@@ -53,31 +65,32 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--min-papers", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    parser.add_argument("--jobs", type=int, help="threads; all cores if not given")
+    options = parser.parse_args(words)
     corpus = read(options.tokens, options.about)
     model = TopicTree(
         options.topics,
         burn_in=options.burn_in,
         n_draws=options.draws,
         n_chains=1,
+        n_jobs=options.jobs,
         random_state=options.seed,
         run_dir=options.out / "run",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one chain has nobody to agree with
         model.fit(corpus)
+    if len(model.draws_) < options.draws:
+        raise SystemExit(f"stopped after {len(model.draws_)} draws; the same command goes on")
     subject = describe(model, corpus, title=f"{corpus.counts.shape[0]:,} papers of NIPS 1-12")
     show = ["authors:5", "words:5", "year"]
     figure = card_figure(subject, show, options.min_papers, page="a3")
     for ending in ("pdf", "png"):
         figure.savefig(options.out / f"figure4.{ending}", dpi=200)
     write_page(subject, options.out / "tree.html")
-    tree, n_shown = model.tree_, int(np.sum(model.tree_.n_here >= options.min_papers))
-    alone = int(np.sum(tree.n_here == 1))
-    print(
-        f"{tree.n_nodes} nodes, depth {tree.depth.max()}; {alone} have one paper, {n_shown} at "
-        f"least {options.min_papers}"
-    )
+    found = measure(model.tree_, options.min_papers)
+    print(found)
+    return found
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import json
 import multiprocessing
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -207,14 +207,14 @@ def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def main() -> None:
-    """Run what is not there yet; then the table and the figure."""
+def main(words: Sequence[str] | None = None) -> str:
+    """Run what is not there yet; then the table, which is returned, and the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", help="nips12.npz")
     parser.add_argument("--out", type=Path, default=Path("nips-results"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     plan = QUICK if options.quick else FULL
     options.out.mkdir(parents=True, exist_ok=True)
     scores = options.out / "scores.jsonl"
@@ -240,6 +240,7 @@ def main() -> None:
     print(lines)
     (options.out / "table.md").write_text(lines + "\n", encoding="utf-8")
     draw(results, plan, options.out / "figure5.png")
+    return lines
 
 
 if __name__ == "__main__":
