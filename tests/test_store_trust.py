@@ -416,6 +416,12 @@ def test_any_bytes_are_an_array_or_refused(n: int) -> None:
     fuzz(check_unpack, PACKED, n)
 
 
+@pytest.mark.parametrize("shape", ["[0, 562949953421312]", "[1099511627776, 0, 1099511627776]"])
+def test_a_length_of_zero_does_not_let_others_pass(shape: str) -> None:
+    with pytest.raises(Unreadable, match="too long"):
+        unpack(Packed("<f8", shape, b""))
+
+
 @pytest.mark.parametrize("n", [300, pytest.param(100_000, marks=pytest.mark.long)])
 def test_any_structure_is_a_state_or_refused(n: int) -> None:
     fuzz(check_restore, st.tuples(STRUCTURES, PACKED), n)

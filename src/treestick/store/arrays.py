@@ -91,7 +91,7 @@ def unpack(packed: Packed, dtype: npt.DTypeLike | None = None) -> Array:
     n_bytes = math.prod(shape) * np.dtype(packed.dtype).itemsize
     if n_bytes != len(packed.content):
         raise Unreadable(f"shape {shape} takes {n_bytes} bytes; there are {len(packed.content)}")
-    if max(shape, default=0) > 2**48:  # beside a length of 0, which makes up for any other
+    if math.prod(max(n, 1) for n in shape) > 2**48:  # a length of 0 makes up for any others
         raise Unreadable(f"shape {shape} is too long")
     array: Array = np.frombuffer(packed.content, packed.dtype).reshape(shape)
     if packed.dtype == "|b1" and (np.frombuffer(packed.content, np.uint8) > 1).any():
