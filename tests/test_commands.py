@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import typer
 from PIL import Image
 
+import follow_readme
+from printed import in_blocks
 from treestick import cli
 
 ROOT = Path(__file__).parent.parent
@@ -32,7 +35,6 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
-BLOCK = re.compile(r"^ *```(?:bash|sh|console)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:treestick|python) [^`]+)`")
@@ -40,17 +42,6 @@ INLINE = re.compile(r"`((?:treestick|python) [^`]+)`")
 
 class Parsed(Exception):
     """A script has understood its arguments."""
-
-
-def in_blocks(page: Path) -> list[str]:
-    """Return the commands of the blocks of a page, without comments, in their order."""
-    lines = [
-        line for block in BLOCK.findall(page.read_text("utf-8")) for line in block.splitlines()
-    ]
-    commands = [
-        shlex.join(shlex.split(part, comments=True)) for line in lines for part in line.split("&&")
-    ]
-    return [command for command in commands if command]
 
 
 def in_sentences(page: Path) -> list[str]:
@@ -207,6 +198,44 @@ def test_the_readme_alone_leads_to_a_tree_and_a_report(tmp_path: Path) -> None:
     assert run["parameters"]["n_draws"] == 2000
     for name in ("treestick-demo/digits.html", "tree.svg", "prior.pdf"):
         assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_the_readme_has_what_leads_from_a_table_to_a_report() -> None:
+    verbs = [command.split()[1] for command in follow_readme.commands()]
+    assert verbs == ["fit", "diagnose", "report", "export", "resume"]
+
+
+def unknown_table(seed: int, kind: str) -> pd.DataFrame:
+    """Return a table that nobody has seen: its size, names and numbers are drawn."""
+    random = np.random.default_rng(seed)
+    n_rows, n_columns = (int(n) for n in random.integers((60, 3), (140, 9)))
+    group = random.integers(0, 3, n_rows)
+    level = random.normal(0.0, 3.0, (3, n_columns))[group]
+    values: Any = random.normal(level, 1.0)
+    if kind == "bits":
+        values = (values > 0.0).astype(int)
+    elif kind == "counts":
+        values = random.poisson(np.exp(0.5 * np.clip(level, -3.0, 4.0)))
+    letters = list("abcdefghijklmnopqrstuvwxyzäßñ ,'()")
+    names = ["".join(random.choice(letters, 7)) + str(k) for k in range(n_columns)]
+    ids = ["".join(random.choice(letters, 5)) + str(k) for k in range(n_rows)]
+    return pd.DataFrame(values, index=pd.Index(ids, name="id"), columns=names)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["reals", "bits", "counts"])
+def test_the_readme_leads_from_an_unknown_table_to_a_tree_and_a_report(
+    kind: str, tmp_path: Path
+) -> None:
+    table = unknown_table(20261117, kind)
+    table.to_csv(tmp_path / "unknown.csv")
+    tree, report = follow_readme.follow(tmp_path / "unknown.csv", tmp_path / "work")
+    newick = tree.read_text("utf-8")
+    assert newick.endswith(";\n")
+    missing = [name for name in table.index if name.replace("'", "''") not in newick]
+    assert not missing
+    kinds = {"reals": "GaussianTree", "bits": "BernoulliTree", "counts": "MultinomialTree"}
+    assert f"<title>{kinds[kind]}</title>" in report.read_text("utf-8")
 
 
 @pytest.mark.long
