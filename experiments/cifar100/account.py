@@ -175,7 +175,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield (
         f"A sweep took {seconds['median']:.2f} s (median; first draws "
         f"{seconds['first draws']:.2f}, last {seconds['last draws']:.2f}), where the paper reports "
-        f"about {PAPER_SECONDS:.0f} s (one core, 2010): "
+        f"about {PAPER_SECONDS:.0f} s for 50,000 images (one core, 2010): "
         f"{PAPER_SECONDS / seconds['median']:.0f} times less.\n"
     )
     if seconds["cpu, mean"] is not None:
