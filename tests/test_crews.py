@@ -17,7 +17,7 @@ N_DATA = 60
 
 def make(group: Group, labels: Any) -> list[Shard]:
     """Make shards with labels that were committed."""
-    return [Shard(start, None, labels[start:stop].copy(), {}) for start, stop in group.tasks]
+    return [Shard(start, list, labels[start:stop].copy(), {}) for start, stop in group.tasks]
 
 
 def multiply(group: Any, n_data: int, factor: int, own: Any) -> list[int]:

@@ -8,6 +8,7 @@ import itertools
 import os
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,14 +55,19 @@ def simulate(kind: str, n_data: int) -> tuple[Any, Any]:
         estimator = MultinomialTree()
         x = rng.poisson(2.0 * rng.random((3, 6))[group])
     values = estimator._read(x)
-    model, units = estimator._make_model(values)
+    model, units = estimator._make_model(estimator._summarize(values))
     return model, estimator._encode(units, values)[0]
 
 
 def in_shards(data: Any, labels: Any, n_groups: int) -> Elsewhere:
     """Return the data cut into shards, in groups that are worked on one after the other."""
     shards = [
-        Shard(start, take_rows(data, np.arange(start, stop)), labels[start:stop].copy(), {})
+        Shard(
+            start,
+            partial(take_rows, data, np.arange(start, stop)),
+            labels[start:stop].copy(),
+            {},
+        )
         for start, stop in cut_rows(labels.size, n_groups)
     ]
     assert len(shards) >= n_groups

@@ -114,7 +114,7 @@ class Crew:
 
     def _settle(self) -> None:
         """Give groups whose worker is gone to those that have least."""
-        names = self._wait_for_workers()
+        names = wait_for_workers(self._workers, self._patience)
         self._place = {number: name for number, name in self._place.items() if name in names}
         load = dict.fromkeys(names, 0)
         for name in self._place.values():
@@ -136,15 +136,17 @@ class Crew:
                 return
             self._place[max(load[most])] = least
 
-    def _wait_for_workers(self) -> list[str]:
-        began = time.monotonic()
-        while True:
-            names = self._workers.names()
-            if names:
-                return names
-            if time.monotonic() - began > self._patience:
-                raise NoWorkers(
-                    f"there has been no worker for {self._patience:.0f} s; what was committed is "
-                    "kept, and the run goes on from there when it is resumed"
-                )
-            time.sleep(0.2)
+
+def wait_for_workers(workers: Workers, patience: float) -> list[str]:
+    """Return the workers that there are, as soon as there is one; raise after some seconds."""
+    began = time.monotonic()
+    while True:
+        names = workers.names()
+        if names:
+            return names
+        if time.monotonic() - began > patience:
+            raise NoWorkers(
+                f"there has been no worker for {patience:.0f} s; what was committed is kept, and "
+                "the run goes on from there when it is resumed"
+            )
+        time.sleep(0.2)

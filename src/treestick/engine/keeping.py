@@ -83,8 +83,8 @@ def carry_out(
     return answers
 
 
-def forget(chain: str) -> None:
-    """Throw away all groups of a chain."""
+def forget(fit: str) -> None:
+    """Throw away all groups of chains whose names begin so."""
     with _mutex:
-        for name in [name for name in _kept if name[0] == chain]:
+        for name in [name for name in _kept if name[0].startswith(fit)]:
             del _kept[name]

@@ -51,11 +51,17 @@ class Shard(NamedTuple):
 
     first: int
     """Number of the first one among all data."""
-    data: Any
+    rows: Callable[[], Any]
+    """Returns the data, which need not be in memory in between."""
     labels: Integers
     """Of each datum: the row of its node, or what else its node is called."""
     aside: dict[str, Integers]
     """What a proposal has chosen, until it is accepted or another one begins."""
+
+    @property
+    def data(self) -> Any:
+        """The data, in the form of the compiled model."""
+        return self.rows()
 
 
 class Op(NamedTuple):
@@ -68,10 +74,13 @@ class Op(NamedTuple):
     """Arguments of each shard, if they have such."""
 
 
-def cut_rows(n_data: int, n_pieces: int) -> list[Task]:
-    """Return ranges of rows that can be shards: up to eight for each of so many pieces."""
+def cut_rows(n_data: int, n_pieces: int, most_rows: int | None = None) -> list[Task]:
+    """Return ranges of rows that can be shards: up to eight for each of so many pieces.
+
+    There are more if they would have more rows than they may.
+    """
     size = int(block_size(n_data))
-    while size * 8 * n_pieces < n_data:
+    while size * 8 * n_pieces < n_data and (most_rows is None or 2 * size <= most_rows):
         size *= 2
     return [(start, min(start + size, n_data)) for start in range(0, n_data, size)]
 
