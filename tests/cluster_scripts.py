@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from clusters import (
 )
 from clusters import wait_until as wait
 from treestick.engine.dask_workers import connect
+from treestick.engine.holding import the_holder
 
 
 def main() -> None:
@@ -119,6 +121,49 @@ def late_and_slow(folder: str, kind: str, n_data: str) -> None:
         print(len(client.run(os.getpid)))
     check_same(fit(kind, X, n_draws=8), there)
     print("same")
+
+
+def larger_than_memory(folder: str) -> None:
+    """Fit to more data than a worker may have in memory, and say what it had."""
+    limit, n_data, width = 10**9, 1_000_000, 150
+    rng = np.random.default_rng(0)
+    paths = []
+    for k in range(10):
+        paths.append(f"{folder}/part-{k}.npy")
+        rows = rng.normal(size=(n_data // 10, width)).astype(np.float32)
+        rows += 3.0 * rng.integers(2, size=(n_data // 10, 1), dtype=np.int32)
+        np.save(paths[-1], rows)
+    X = np.concatenate([np.load(path) for path in paths])
+    how = {"n_chains": 1, "n_draws": 2, "burn_in": 0}
+    few = fit("gaussian", X[:2000], **how)
+    with local_cluster(1):  # to compile takes more memory
+        check_same(few, fit("gaussian", X[:2000], engine="dask", **how))
+    with local_cluster(1, memory_limit=limit) as (_, client):
+        before, in_files, is_over = client.run(os.getpid), [0], threading.Event()
+
+        def watch() -> None:
+            while not is_over.wait(1.0):
+                in_files.extend(client.run(bytes_in_files).values())
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        there = fit("gaussian", paths, engine="dask", **how)
+        is_over.set()
+        watching.join()
+        assert client.run(os.getpid) == before  # nobody had to be restarted
+        most = max(client.run(peak_bytes).values())
+    check_same(fit("gaussian", X, **how), there)
+    print("same", limit, n_data * width * 8, most, max(in_files), sep="\n")
+
+
+def bytes_in_files() -> int:
+    """Return how many bytes of rows this process has in files."""
+    return the_holder().n_bytes()[1]
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def restarted(folder: str, kind: str, n_data: str) -> None:

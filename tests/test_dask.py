@@ -14,6 +14,7 @@ from treestick import BernoulliTree, HDPTree, TopicTree
 from treestick._version import __version__
 from treestick.engine import dask_workers
 from treestick.engine.holding import Holder, Name
+from treestick.estimators.configuration import check_same
 from treestick.inputs import InvalidValue
 from treestick.io.pieces import FileRows, describe, expand, load, open_source, parts
 from treestick.models.gaussian import Reals
@@ -92,6 +93,13 @@ def test_dask_needs_a_client_and_a_model_that_can() -> None:
         BernoulliTree(engine="dask", init=[0, 0, 1, 1]).fit(X)
 
 
+@pytest.mark.parametrize("engines", [("dask", "threads"), ("processes", "dask")])
+def test_a_run_stays_where_its_data_are(engines: tuple[str, str]) -> None:
+    there, here = ({"parameters": {"engine": engine}} for engine in engines)
+    with pytest.raises(InvalidValue, match=rf"run with engine='{engines[0]}', which cannot go on"):
+        check_same("folder", there, here)
+
+
 def test_a_scheduler_that_does_not_answer_is_named() -> None:
     with pytest.raises(InvalidValue, match=r"tcp://127\.0\.0\.1:1: no answer for 0\.2 s"):
         dask_workers.connect("tcp://127.0.0.1:1", 0.2)
@@ -105,6 +113,14 @@ def test_workers_with_another_version_are_named(found: str | None, said: str) ->
 
 
 # -- rows that a worker holds ----------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_data_larger_than_the_memory_of_a_worker(tmp_path: Path) -> None:
+    same, limit, data, most, in_files = run_script("larger_than_memory", tmp_path, compiled=True)
+    assert same == "same"
+    assert int(data) > int(limit) > int(most)
+    assert int(in_files) > 0.5 * int(data)
 
 
 def test_rows_without_room_are_read_from_disk(tmp_path: Path) -> None:
@@ -121,6 +137,9 @@ def test_rows_without_room_are_read_from_disk(tmp_path: Path) -> None:
         for k in range(4):
             holder.put(Name("fit", k), partial(make, k))
     assert n_made == 4
+    in_memory, in_files = holder.n_bytes()
+    assert in_memory == 480
+    assert in_files > 480
     assert len(list(tmp_path.glob("*/*"))) == 2
     for _ in range(2):
         for k in (0, 2, 2, 3, 1):

@@ -115,6 +115,10 @@ class DaskWorkers:
         """Return the addresses of the workers that there are now."""
         return sorted(self.identity())
 
+    def n_threads(self) -> int:
+        """Return how many threads they have together."""
+        return sum(int(worker["nthreads"]) for worker in self.identity().values())
+
     def submit(
         self, worker: str, group: Group, n_before: int, ops: Sequence[Op], making: Making | None
     ) -> Any:

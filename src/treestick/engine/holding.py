@@ -70,9 +70,16 @@ class Holder:
             return rows
         if getattr(self._last, "name", None) != name:
             self._last.name = self._last.rows = None  # before the next ones are in memory, too
-            self._last.rows = pickle.loads(self._files[name].read_bytes())
+            with open(self._files[name], "rb") as file:
+                self._last.rows = pickle.load(file)
             self._last.name = name
         return self._last.rows
+
+    def n_bytes(self) -> tuple[int, int]:
+        """Return how many bytes of rows are in memory, and in files."""
+        with self._mutex:
+            in_memory = sum(_size(rows) for rows in self._in_memory.values())
+            return in_memory, sum(path.stat().st_size for path in self._files.values())
 
     def forget(self, fit: str) -> None:
         """Throw away all rows of a fit."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0
 """Seconds to wait when there is no worker."""
-MOST_BITS = 2**29
+MOST_BITS = 2**28
 """Of a shard in memory."""
 ROWS_AT_ONCE = 2 * LARGEST_BLOCK
 """So many are read from files at a time. It is a power of two of blocks, as shards are."""
@@ -166,21 +166,20 @@ class Cluster:
         wait_for_workers(self.workers, patience)
         with data_errors():
             self.source: Source = open_source(X, self.workers.all_of)
-        threads = [worker["nthreads"] for worker in self.workers.identity().values()]
-        self.n_groups = max(sum(threads), 1)
         most_rows = MOST_BITS // (estimator._bits_per_cell * self.source.n_columns)
-        self.tasks = cut_rows(self.source.n_rows, self.n_groups, most_rows)
+        self.tasks = cut_rows(self.source.n_rows, max(self.workers.n_threads(), 1), most_rows)
 
     def close(self) -> None:
         """Have workers forget what they keep."""
         self.workers.close(self.fit)
 
-    def groups(self, chain: str) -> list[Group]:
-        """Return the groups of a chain."""
-        edges = np.linspace(0, len(self.tasks), min(self.n_groups, len(self.tasks)) + 1).astype(int)
+    def groups(self, chain: str, n_threads: int) -> list[Group]:
+        """Return the groups of a chain: one for each thread, if there are enough shards."""
+        n_groups = min(max(n_threads, 1), len(self.tasks))
+        edges = np.linspace(0, len(self.tasks), n_groups + 1).astype(int)
         return [
-            Group(chain, k, self.source.n_rows, self.tasks[edges[k] : edges[k + 1]])
-            for k in range(edges.size - 1)
+            Group(chain, k, n_groups, self.source.n_rows, self.tasks[edges[k] : edges[k + 1]])
+            for k in range(n_groups)
         ]
 
     def crew(
@@ -199,7 +198,8 @@ class Cluster:
             recipe = Recipe(self.fit, self.estimator, units, pieces, labels, sweep)
             return Making(n_done, make, recipe)
 
-        return Crew(self.workers, self.groups(f"{self.fit} {chain}"), making, self.patience)
+        groups = partial(self.groups, f"{self.fit} {chain}")
+        return Crew(self.workers, groups, making, self.patience)
 
     def summary(self, labels: LabelFiles) -> Any:
         """Return what is known of all rows."""
