@@ -57,12 +57,10 @@ def test_bad_data_are_named(tmp_path: Path) -> None:
     assert "*.zarr: no file has such a name" in glob
 
 
-@pytest.mark.long
 def test_a_worker_that_is_late_and_one_that_is_slow_change_no_draw(tmp_path: Path) -> None:
     assert run_script("late_and_slow", tmp_path, "bernoulli", 60) == ["2", "same"]
 
 
-@pytest.mark.long
 def test_a_scheduler_that_restarts_changes_no_draw(tmp_path: Path) -> None:
     assert run_script("restarted", tmp_path, "bernoulli", 60) == ["same"]
 
