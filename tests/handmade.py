@@ -57,7 +57,7 @@ def make_run(folder: Path, n_chains: int = 2, n_draws: int = 6, X: Any = None) -
         n_draws=n_draws, burn_in=0, n_chains=n_chains, random_state=0, verbose=0, run_dir=folder
     )
     values = model._read(X)
-    made, units = model._make_model(values)
+    made, units = model._make_model(model._summarize(values))
     data, n_data = model._encode(units, values)
     sticks = Sticks(1.0, 1.0, 50.0, 0.5, 0.05, 0.8, 1.0, 0.5, 10.0)
     constants = Constants(made, units, sticks)

@@ -17,7 +17,7 @@ N_DATA = 60
 
 def make(group: Group, labels: Any) -> list[Shard]:
     """Make shards with labels that were committed."""
-    return [Shard(start, None, labels[start:stop].copy(), {}) for start, stop in group.tasks]
+    return [Shard(start, list, labels[start:stop].copy(), {}) for start, stop in group.tasks]
 
 
 def multiply(group: Any, n_data: int, factor: int, own: Any) -> list[int]:
@@ -44,6 +44,9 @@ class Fickle:
     def names(self) -> list[str]:
         return sorted(self.alive)
 
+    def n_threads(self) -> int:
+        return len(self.alive)
+
     def submit(self, worker: str, *told: Any) -> Any:
         return worker, told
 
@@ -68,11 +71,14 @@ class Fickle:
         return answer
 
 
-def crew_of(workers: Fickle, safe: dict[str, Any], n_groups: int) -> Crew:
+def crew_of(workers: Fickle, safe: dict[str, Any], n_each: int) -> Crew:
+    """Return a crew with some groups for each worker."""
     tasks = [(start, start + 5) for start in range(0, N_DATA, 5)]
-    size = -(-len(tasks) // n_groups)
-    parts = [tasks[k : k + size] for k in range(0, len(tasks), size)]
-    groups = [Group("chain", k, N_DATA, part) for k, part in enumerate(parts)]
+
+    def groups(n_threads: int) -> list[Group]:
+        size = -(-len(tasks) // max(n_each * n_threads, 1))
+        parts = [tasks[k : k + size] for k in range(0, len(tasks), size)]
+        return [Group("chain", k, len(parts), N_DATA, part) for k, part in enumerate(parts)]
 
     def making(group: Group) -> Making:
         return Making(safe["n_done"], make, safe["labels"])
@@ -80,10 +86,10 @@ def crew_of(workers: Fickle, safe: dict[str, Any], n_groups: int) -> Crew:
     return Crew(workers, groups, making, patience=0.0)
 
 
-def run(workers: Fickle, n_groups: int, n_turns: int) -> tuple[Any, list[Any]]:
+def run(workers: Fickle, n_each: int, n_turns: int) -> tuple[Any, list[Any]]:
     """Return the labels in the end and all answers."""
     safe = {"n_done": 0, "labels": np.arange(N_DATA)}
-    crew = crew_of(workers, safe, n_groups)
+    crew = crew_of(workers, safe, n_each)
     answers = []
     for turn in range(n_turns):
         own = [turn * k for k in range(12)]
@@ -101,23 +107,35 @@ EVENTS = st.lists(st.sampled_from([None, None, "dies", "returns", "silent"]), ma
 
 @settings(deadline=None)
 @given(EVENTS, st.integers(1, 5), st.integers(1, 4))
-def test_workers_that_vanish_change_nothing(
-    events: list[Any], n_groups: int, n_workers: int
-) -> None:
+def test_workers_that_vanish_change_nothing(events: list[Any], n_each: int, n_workers: int) -> None:
     calm = Fickle(["a"], iter(()))
     expected = run(calm, 1, 8)
     fickle = Fickle([f"w{k}" for k in range(n_workers)], iter(events))
-    found = run(fickle, n_groups, 8)
+    found = run(fickle, n_each, 8)
     np.testing.assert_array_equal(found[0], expected[0])
     assert found[1] == expected[1]
     assert len(set(found[0])) > 20
 
 
-def test_a_worker_that_joins_gets_something_to_do() -> None:
+@pytest.mark.parametrize("n_each", [1, 4])
+def test_a_worker_that_joins_gets_something_to_do(n_each: int) -> None:
     workers = Fickle(["a"], iter(()))
     workers.held["b"] = {}
     safe = {"n_done": 0, "labels": np.arange(N_DATA)}
-    crew = crew_of(workers, safe, 4)
+    crew = crew_of(workers, safe, n_each)
+    crew.each([Op(give, ())])
+    workers.alive.append("b")
+    safe["n_done"] = crew.n_done
+    crew.committed()
+    np.testing.assert_array_equal(np.concatenate(crew.each([Op(give, ())])), np.arange(N_DATA))
+    assert sum(len(kept.shards) for kept in workers.held["b"].values()) == 6
+
+
+def test_a_worker_gets_groups_of_those_that_have_more() -> None:
+    workers = Fickle(["a", "b"], iter(()))
+    safe = {"n_done": 0, "labels": np.arange(N_DATA)}
+    crew = crew_of(workers, safe, 2)
+    workers.alive.remove("b")
     crew.each([Op(give, ())])
     workers.alive.append("b")
     safe["n_done"] = crew.n_done
@@ -134,7 +152,7 @@ def test_no_worker_is_an_error_that_says_how_long() -> None:
 
 
 def test_a_group_that_is_not_known_has_to_be_made() -> None:
-    group = Group("other chain", 0, N_DATA, [(0, N_DATA)])
+    group = Group("other chain", 0, 1, N_DATA, [(0, N_DATA)])
     assert isinstance(carry_out(group, 3, [Op(give, ())], None), Unknown)
     with pytest.raises(ValueError, match="labels as of 2"):
         carry_out(group, 3, [Op(give, ())], Making(2, make, np.arange(N_DATA)))
@@ -145,7 +163,7 @@ def test_a_group_that_is_not_known_has_to_be_made() -> None:
 
 
 def test_what_fails_is_thrown_away() -> None:
-    group = Group("failing", 0, N_DATA, [(0, N_DATA)])
+    group = Group("failing", 0, 1, N_DATA, [(0, N_DATA)])
     carry_out(group, 0, [Op(give, ())], Making(0, make, np.arange(N_DATA)))
     with pytest.raises(TypeError):
         carry_out(group, 1, [Op(multiply, ())], None)

@@ -1,143 +1,156 @@
-"""Fitting on a Dask cluster: real worker processes, real kills, the same draws.
+"""Fitting on a Dask cluster: real worker processes, real kills, the same draws."""
 
-The scripts run in processes of their own, uncompiled in CI and on few data, because the workers
-would compile for minutes; the long tier compiles.
-"""
-
-import os
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from treestick import BernoulliTree, GaussianTree
+from clusters import run_script
+from treestick import BernoulliTree, HDPTree, TopicTree
+from treestick._version import __version__
+from treestick.engine import dask_workers
+from treestick.engine.holding import Holder, Name
+from treestick.estimators.configuration import check_same
 from treestick.inputs import InvalidValue
-from treestick.io.pieces import FileRows, describe, expand, load, open_source
+from treestick.io.pieces import FileRows, describe, expand, load, open_source, parts
+from treestick.models.gaussian import Reals
 from treestick.store import DamagedRun
 from treestick.store.labels import LabelFiles
 
-SETTING = """
-import os, signal, sys, threading, time, warnings
-import numpy as np
-from treestick import BernoulliTree
-
-folder, n_data = sys.argv[1], int(sys.argv[2])
-rng = np.random.default_rng(0)
-chance = np.repeat([[0.1], [0.9]], n_data // 2, axis=0)
-X = (rng.random((n_data, 8)) < chance).astype(np.uint8)
-how = dict(n_draws=3, burn_in=2, n_chains=2, random_state=0, verbose=0)
-warnings.simplefilter("ignore")  # so few draws do not agree
-
-
-def check_same(one, other):
-    assert len(one.draws_) == len(other.draws_)
-    for a, b in zip(one.draws_, other.draws_, strict=True):
-        assert a.parent.tobytes() == b.parent.tobytes()
-        np.testing.assert_array_equal(a.assignments, b.assignments)
-        np.testing.assert_array_equal(a.node_params["logit"], b.node_params["logit"])
-
-
-def main():
-    from distributed import Client, LocalCluster
-
-    here = BernoulliTree(**how).fit(X)
-    np.save(folder + "/a.npy", X[:25])
-    np.save(folder + "/b.npy", X[25:])
-    files = [folder + "/a.npy", folder + "/b.npy"]
-    run_dir = folder + "/run"
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster, Client(cluster) as client:
-        {body}
-
-
-if __name__ == "__main__":
-    main()
-"""
-
-KILLED = """
-        import dask.array as da
-
-        def kill(pids):
-            while not os.path.exists(run_dir + "/chain-0-labels"):
-                time.sleep(0.01)  # until a draw is committed
-            os.kill(pids[0], signal.SIGKILL)
-
-        pids = list(client.run(os.getpid).values())
-        killer = threading.Thread(target=kill, args=(pids,))
-        killer.start()
-        there = BernoulliTree(engine="dask", run_dir=run_dir, **how).fit(files)
-        killer.join()
-        assert pids[0] not in client.run(os.getpid).values()
-        check_same(here, there)
-        # With other workers, from the same folder, and from a collection of Dask.
-        cluster.scale(1)
-        while len(client.scheduler_info(n_workers=-1)["workers"]) > 1:
-            time.sleep(0.05)
-        longer = dict(how, n_draws=4)
-        X_there = da.from_array(X, chunks=(17, 8))
-        more = BernoulliTree(engine="dask", run_dir=run_dir, **longer).fit(X_there)
-        check_same(BernoulliTree(**longer).fit(X), more)
-        print("same")
-"""
-
-FAULTS = """
-        for what, X_bad in {
-            "bit": np.where(np.arange(n_data)[:, None] == 33, 7, X),
-            "width": files + [folder + "/narrow.npy"],
-        }.items():
-            try:
-                BernoulliTree(engine="dask", **how).fit(X_bad)
-            except ValueError as error:
-                print(what, error)
-"""
-
-
-def run_script(body: str, folder: Path, n_data: int, compiled: bool) -> str:
-    script = folder / "script.py"
-    script.write_text(SETTING.replace("        {body}", body))
-    finished = subprocess.run(
-        [sys.executable, str(script), str(folder), str(n_data)],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0" if compiled else "1"},
-        capture_output=True,
-        text=True,
-        timeout=1800 if compiled else 300,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-4000:]
-    return finished.stdout
+# -- the same draws --------------------------------------------------------------------------------
 
 
 def test_killed_workers_change_no_draw(tmp_path: Path) -> None:
-    assert run_script(KILLED, tmp_path, 60, False).split() == ["same"]
+    assert run_script("killed", tmp_path, "bernoulli", 60) == ["same"]
 
 
 @pytest.mark.long
-def test_killed_workers_change_no_draw_compiled(tmp_path: Path) -> None:
-    assert run_script(KILLED, tmp_path, 2000, True).split() == ["same"]
+@pytest.mark.parametrize("kind", ["bernoulli", "gaussian", "multinomial"])
+def test_killed_workers_change_no_draw_compiled(kind: str, tmp_path: Path) -> None:
+    assert run_script("killed", tmp_path, kind, 2000, compiled=True) == ["same"]
+
+
+@pytest.mark.long
+def test_all_models_have_the_same_draws(tmp_path: Path) -> None:
+    kinds = ["bernoulli", "gaussian", "multinomial", "sparse"]
+    assert run_script("models", tmp_path, 2001, *kinds, compiled=True) == kinds
+
+
+@pytest.mark.long
+def test_the_number_of_workers_and_groups_changes_no_draw() -> None:
+    assert run_script("sizes", "gaussian", 60) == ["2 1", "4 1", "1 3", "1 17"]
+
+
+# -- faults ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
 def test_bad_data_are_named(tmp_path: Path) -> None:
-    np.save(tmp_path / "narrow.npy", np.zeros((5, 5), dtype=np.uint8))
-    bit, width = run_script(FAULTS, tmp_path, 60, False).splitlines()
+    bit, width, glob = run_script("bad_data", tmp_path)
     assert "rows from 32 to" in bit
     assert "row 1, column 0" in bit
     assert "narrow.npy has columns 5" in width
+    assert "*.zarr: no file has such a name" in glob
+
+
+def test_a_worker_that_is_late_and_one_that_is_slow_change_no_draw(tmp_path: Path) -> None:
+    assert run_script("late_and_slow", tmp_path, "bernoulli", 60) == ["2", "same"]
+
+
+def test_a_scheduler_that_restarts_changes_no_draw(tmp_path: Path) -> None:
+    assert run_script("restarted", tmp_path, "bernoulli", 60) == ["same"]
+
+
+@pytest.mark.long
+def test_commands_fit_and_resume_on_a_cluster(tmp_path: Path) -> None:
+    fitted, without, resumed, auto, nothing, here = run_script("command_line", tmp_path)
+    assert fitted.startswith("0 ")
+    assert without.startswith("2 ")
+    assert "go on with --scheduler" in without
+    assert resumed.startswith("0 ")
+    assert auto.startswith("2 ")
+    assert "name a model" in auto
+    assert nothing.startswith("3 ")
+    assert "none-*.npy: no file has such a name" in nothing
+    assert here.startswith("0 ")
 
 
 def test_dask_needs_a_client_and_a_model_that_can() -> None:
     X = np.zeros((4, 2), dtype=int)
     with pytest.raises(InvalidValue, match=r"engine='dask' needs a client"):
         BernoulliTree(engine="dask").fit(X)
-    with pytest.raises(InvalidValue, match=r"GaussianTree: engine='dask' is for BernoulliTree"):
-        GaussianTree(engine="dask").fit(X)
+    able = "BernoulliTree, GaussianTree, MultinomialTree"
+    for kind in (HDPTree, TopicTree):
+        with pytest.raises(InvalidValue, match=rf"{kind.__name__}: engine='dask' is for {able}"):
+            kind(engine="dask").fit(X)
     with pytest.raises(InvalidValue, match="begin with all data at the root"):
         BernoulliTree(engine="dask", init=[0, 0, 1, 1]).fit(X)
+
+
+@pytest.mark.parametrize("engines", [("dask", "threads"), ("processes", "dask")])
+def test_a_run_stays_where_its_data_are(engines: tuple[str, str]) -> None:
+    there, here = ({"parameters": {"engine": engine}} for engine in engines)
+    with pytest.raises(InvalidValue, match=rf"run with engine='{engines[0]}', which cannot go on"):
+        check_same("folder", there, here)
+
+
+def test_a_scheduler_that_does_not_answer_is_named() -> None:
+    with pytest.raises(InvalidValue, match=r"tcp://127\.0\.0\.1:1: no answer for 0\.2 s"):
+        dask_workers.connect("tcp://127.0.0.1:1", 0.2)
+
+
+@pytest.mark.parametrize(("found", "said"), [(None, "no treestick"), ("0.0.9", "0.0.9, and here")])
+def test_workers_with_another_version_are_named(found: str | None, said: str) -> None:
+    with pytest.raises(InvalidValue, match=rf"tcp://a:1 has .*{said}") as raised:
+        dask_workers.check_version(found, "tcp://a:1")
+    assert __version__ in str(raised.value)
+
+
+# -- rows that a worker holds ----------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_data_larger_than_the_memory_of_a_worker(tmp_path: Path) -> None:
+    same, limit, data, most, in_files = run_script("larger_than_memory", tmp_path, compiled=True)
+    assert same == "same"
+    assert int(data) > int(limit) > int(most)
+    assert int(in_files) > 0.5 * int(data)
+
+
+def test_rows_without_room_are_read_from_disk(tmp_path: Path) -> None:
+    rows = [Reals(np.full((10, 3), float(k))) for k in range(4)]
+    n_made = 0
+
+    def make(k: int) -> Reals:
+        nonlocal n_made
+        n_made += 1
+        return rows[k]
+
+    holder = Holder(room=500.0, folder=str(tmp_path))  # two of them are 480 bytes
+    for _ in range(2):
+        for k in range(4):
+            holder.put(Name("fit", k), partial(make, k))
+    assert n_made == 4
+    in_memory, in_files = holder.n_bytes()
+    assert in_memory == 480
+    assert in_files > 480
+    assert len(list(tmp_path.glob("*/*"))) == 2
+    for _ in range(2):
+        for k in (0, 2, 2, 3, 1):
+            np.testing.assert_array_equal(holder.get(Name("fit", k)).values, rows[k].values)
+    assert holder.get(Name("fit", 0)) is rows[0]
+    assert holder.get(Name("fit", 3)) is not rows[3]
+    holder.put(Name("other", 0), lambda: rows[0])
+    holder.forget("fit")
+    assert len(list(tmp_path.glob("*/*"))) == 1
+    with pytest.raises(KeyError):
+        holder.get(Name("fit", 3))
+    holder.put(Name("fit", 1), lambda: rows[1])
+    assert holder.get(Name("fit", 1)) is rows[1]
 
 
 # -- pieces of files -------------------------------------------------------------------------------
@@ -147,7 +160,7 @@ def ask(function: Callable[[str], Any], paths: list[str]) -> list[Any]:
     return [function(path) for path in paths]
 
 
-@pytest.mark.parametrize("kind", ["npy", "parquet", "zarr"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet", "zarr"])
 def test_rows_of_files_are_read_where_they_are_asked_for(kind: str, tmp_path: Path) -> None:
     x: Any = np.arange(70).reshape(35, 2)
     paths = []
@@ -155,6 +168,8 @@ def test_rows_of_files_are_read_where_they_are_asked_for(kind: str, tmp_path: Pa
         path = tmp_path / f"part-{k}.{kind}"
         if kind == "npy":
             np.save(path, part)
+        elif kind == "npz":
+            sparse.save_npz(path, sparse.csr_array(part))
         elif kind == "zarr":
             import zarr
 
@@ -165,11 +180,20 @@ def test_rows_of_files_are_read_where_they_are_asked_for(kind: str, tmp_path: Pa
             pd.DataFrame(part, columns=["a", "b"]).to_parquet(path, row_group_size=4)
         paths.append(str(path))
     assert expand(str(tmp_path / f"*.{kind}")) == paths
-    source = open_source(paths, ask)
+    source = open_source(str(tmp_path / f"*.{kind}"), ask)
     assert (source.n_rows, source.n_columns) == (35, 2)
     assert source.names == (["a", "b"] if kind == "parquet" else None)
     for start, stop in ((0, 35), (1, 2), (2, 21), (19, 30)):
-        np.testing.assert_array_equal(np.asarray(load(source.piece(start, stop))), x[start:stop])
+        piece = source.piece(start, stop)
+        np.testing.assert_array_equal(dense(load(piece)), x[start:stop])
+        for size in (1, 4, 40):
+            tables = [dense(table) for table in parts(piece, size)]
+            assert {len(table) for table in tables[:-1]} <= {size}
+            np.testing.assert_array_equal(np.concatenate(tables), x[start:stop])
+
+
+def dense(table: Any) -> Any:
+    return table.toarray() if hasattr(table, "toarray") else np.asarray(table)
 
 
 def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
@@ -202,6 +226,8 @@ def test_what_is_here_is_a_source_too() -> None:
     x: Any = np.arange(12).reshape(6, 2)
     np.testing.assert_array_equal(load(open_source(x, ask).piece(2, 4)), x[2:4])
     np.testing.assert_array_equal(load(open_source(x.tolist(), ask).piece(2, 4)), x[2:4])
+    rows = load(open_source(sparse.coo_array(x), ask).piece(2, 4))
+    np.testing.assert_array_equal(rows.toarray(), x[2:4])
     with pytest.raises(InvalidValue, match=r"shape \(0, 2\)"):
         open_source(x[:0], ask)
     assert load([FileRows]) == [FileRows]

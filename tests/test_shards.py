@@ -8,6 +8,7 @@ import itertools
 import os
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from treestick import BernoulliTree, GaussianTree, MultinomialTree, chain
 from treestick.families.multinomial import Counts
 from treestick.models.gaussian import Reals
 from treestick.moves.rows import join_rows, take_rows
-from treestick.moves.shards import Op, Shard, cut_rows
+from treestick.moves.shards import Op, Shard, add_neighbours, cut_rows
 from treestick.moves.state import Sticks
+from treestick.moves.structure.elsewhere import _typed
+from treestick.moves.structure.records import unchanged
 from treestick.moves.tasks import (
     add_up,
     block_size,
@@ -54,14 +57,19 @@ def simulate(kind: str, n_data: int) -> tuple[Any, Any]:
         estimator = MultinomialTree()
         x = rng.poisson(2.0 * rng.random((3, 6))[group])
     values = estimator._read(x)
-    model, units = estimator._make_model(values)
+    model, units = estimator._make_model(estimator._summarize(values))
     return model, estimator._encode(units, values)[0]
 
 
 def in_shards(data: Any, labels: Any, n_groups: int) -> Elsewhere:
     """Return the data cut into shards, in groups that are worked on one after the other."""
     shards = [
-        Shard(start, take_rows(data, np.arange(start, stop)), labels[start:stop].copy(), {})
+        Shard(
+            start,
+            partial(take_rows, data, np.arange(start, stop)),
+            labels[start:stop].copy(),
+            {},
+        )
         for start, stop in cut_rows(labels.size, n_groups)
     ]
     assert len(shards) >= n_groups
@@ -170,6 +178,34 @@ def test_sums_over_some_rows_follow_the_same_tree(n_data: int, seed: int) -> Non
         part = take_rows(data, np.arange(start, stop))
         push(waiting, number, sum_rows(model, part, own, n_data))
     assert add_up(waiting).tobytes() == whole.tobytes()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 3000), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_sums_of_neighbours_follow_the_same_tree(n_data: int, n_cut: int, seed: int) -> None:
+    """However shards are put together in groups."""
+    rng = np.random.default_rng(seed)
+    labels = np.zeros(n_data, dtype=np.int64)
+    shards = [Shard(a, list, labels[a:b], {}) for a, b in cut_rows(n_data, n_cut)]
+    scales = 10.0 ** rng.integers(-9, 9, size=(len(shards), 1))
+    vectors = list(rng.normal(size=(len(shards), 2)) * scales)
+    where = Elsewhere(n_data, lambda _: [])
+    whole = where.add(vectors)
+    edges = [0, *sorted(rng.integers(len(shards) + 1, size=3)), len(shards)]
+    joined: list[Any] = []
+    for start, stop in itertools.pairwise(edges):
+        if start < stop:
+            joined += add_neighbours(shards[start:stop], vectors[start:stop])
+    assert where.add(joined).tobytes() == whole.tobytes()
+    together = add_neighbours(shards, vectors)
+    assert sum(vector is not None for vector in together) == len(shards).bit_count()
+
+
+def test_entities_keep_their_type_on_the_way_through_python() -> None:
+    before: Any = unchanged()
+    record = _typed(before._replace(entity=2**63 + 1))
+    assert isinstance(record.entity, np.uint64)
+    assert record.entity == 2**63 + 1
 
 
 def test_blocks_are_small_where_data_are_few() -> None:

@@ -30,6 +30,10 @@ Encoding = Annotated[str, typer.Option(help="Encoding of text files.")]
 Form = Annotated[str | None, typer.Option(help="Format of documents: folder, jsonl, csv, mtx ...")]
 Words = Annotated[Path | None, typer.Option(help="File with a word on each line; for documents.")]
 Text = Annotated[str | None, typer.Option(help="Field or column with the texts of documents.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster: tcp://host:8786."),
+]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit with 4 if the chains have not converged.")
 ]
@@ -37,7 +41,11 @@ Strict = Annotated[
 
 def fit(
     data: Annotated[
-        Path, typer.Argument(help="Table (.csv, .tsv, .parquet, .npy, .npz, .mtx) or documents.")
+        Path,
+        typer.Argument(
+            help="Table (.csv, .tsv, .parquet, .npy, .npz, .mtx) or documents. With --scheduler a "
+            "pattern of files, in quotes: 'part-*.npy' (or .parquet, .npz, .zarr)."
+        ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder to make.")],
     model: Annotated[
@@ -68,6 +76,7 @@ def fit(
     vocabulary: Words = None,
     text: Text = None,
     encoding: Encoding = "utf-8",
+    scheduler: Scheduler = None,
     strict: Strict = False,
 ) -> None:
     """Fit a tree to data, into the folder of a run that can be resumed."""
@@ -77,11 +86,7 @@ def fit(
              "random_state": seed, "n_jobs": jobs, "engine": engine}  # fmt: skip
     from_file = {} if config is None else choice.read_config(config)
     model = choice.check_model(from_file.pop("model", model) if model == "auto" else model)
-    parameters = (
-        {"engine": "processes"}
-        | from_file
-        | {k: value for k, value in given.items() if value is not None}
-    )
+    parameters = from_file | {k: value for k, value in given.items() if value is not None}
     goal = None if until is None else commands.parse_goal(until)
     if goal is None and max_draws is not None:
         raise InvalidValue(f"max-draws={max_draws} has no effect without --until")
@@ -92,8 +97,12 @@ def fit(
             f"{output} holds a run already; go on with `treestick resume {output}`, or choose "
             "another folder"
         )
-    estimator, X = commands.prepare(source, model, {**parameters, "run_dir": str(output)}, say)
-    _run(estimator, X, output, goal, max_draws, strict)
+    parameters["run_dir"] = str(output)
+    if scheduler is None:
+        estimator, X = commands.prepare(source, model, {"engine": "processes"} | parameters, say)
+    else:
+        estimator, X = commands.prepare_elsewhere(source, model, parameters)
+    _run(estimator, X, output, goal, max_draws, strict, scheduler)
 
 
 def resume(
@@ -104,27 +113,34 @@ def resume(
     ] = None,
     until: Annotated[str | None, typer.Option(help="As for fit.")] = None,
     max_draws: Annotated[int | None, WholeNumber(help="As for fit.")] = None,
+    scheduler: Scheduler = None,
     strict: Strict = False,
 ) -> None:
     """Go on with a run that was stopped, or extend it."""
     from treestick.estimators import commands
 
     goal = None if until is None else commands.parse_goal(until)
-    estimator, X = commands.prepare_resume(run, data, draws)
+    estimator, X = commands.prepare_resume(run, data, draws, scheduler is not None)
     if goal is None and draws is None and commands.status(run).is_complete:
         say(f"{run} is complete; --draws with more than {estimator.n_draws} extends it")
-    _run(estimator, X, run, goal, max_draws, strict)
+    _run(estimator, X, run, goal, max_draws, strict, scheduler)
 
 
 def _run(
-    estimator: Any, X: Any, output: Path, goal: Any, max_draws: int | None, strict: bool
+    estimator: Any,
+    X: Any,
+    output: Path,
+    goal: Any,
+    max_draws: int | None,
+    strict: bool,
+    scheduler: str | None,
 ) -> None:
     from treestick.analysis.diagnosis import diagnose
     from treestick.estimators import commands
 
     try:
         with signals.terminable():
-            interrupted = commands.fit(estimator, X, goal, max_draws, say)
+            interrupted = commands.fit(estimator, X, goal, max_draws, say, scheduler)
     except KeyboardInterrupt:
         say(f"stopped before the first draw; `treestick resume {output}` goes on")
         raise typer.Exit(signals.exit_code()) from None

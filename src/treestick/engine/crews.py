@@ -1,7 +1,8 @@
 """Shards on many workers: who keeps which group, and what is done when one is lost.
 
 Rule 1. A group belongs to one worker at a time. What it is told goes there; it moves only when the
-worker is gone, or when labels are committed and another worker has less to do.
+worker is gone, or when labels are committed and another worker has less to do. When labels are
+committed and there are more threads than groups, other groups are made of the same shards.
 Rule 2. Nothing that a worker tells is needed to go on without it: a group is made again from its
 rows, from labels that were committed, and from the ops since.
 Rule 3. The chain waits for workers as long as ``patience`` says, and then gives up with a sentence.
@@ -32,6 +33,9 @@ class Workers(Protocol):
     def names(self) -> list[str]:
         """Return the workers that there are now."""
 
+    def n_threads(self) -> int:
+        """Return how many groups all of them can work on at once."""
+
     def submit(
         self, worker: str, group: Group, n_before: int, ops: Sequence[Op], making: Making | None
     ) -> Any:
@@ -48,8 +52,8 @@ class Crew:
     ----------
     workers : Workers
         Where work is done.
-    groups : sequence of Group
-        All rows, in order.
+    groups : callable
+        Takes a number; returns about so many groups, which together have all rows, in order.
     making : callable
         Takes a group; returns how to make it with the labels that were committed last.
     patience : float
@@ -59,11 +63,12 @@ class Crew:
     def __init__(
         self,
         workers: Workers,
-        groups: Sequence[Group],
+        groups: Callable[[int], Sequence[Group]],
         making: Callable[[Group], Making],
         patience: float = 60.0,
     ) -> None:
-        self._workers, self._groups, self._making = workers, groups, making
+        self._workers, self._cut, self._making = workers, groups, making
+        self._groups = groups(workers.n_threads())
         self._patience = patience
         self._since: list[Op] = []
         self._n_committed = 0
@@ -89,7 +94,11 @@ class Crew:
     def committed(self) -> None:
         """Note that the labels as of now are safe: ops until here are not needed again."""
         self._n_committed, self._since = self.n_done, []
-        self._share()
+        more = self._cut(self._workers.n_threads())
+        if len(more) > len(self._groups):
+            self._groups, self._place = more, {}
+        else:
+            self._share()
 
     def _answer(self, group: Group, submitted: Any) -> list[Any]:
         while True:
@@ -114,7 +123,7 @@ class Crew:
 
     def _settle(self) -> None:
         """Give groups whose worker is gone to those that have least."""
-        names = self._wait_for_workers()
+        names = wait_for_workers(self._workers, self._patience)
         self._place = {number: name for number, name in self._place.items() if name in names}
         load = dict.fromkeys(names, 0)
         for name in self._place.values():
@@ -136,15 +145,17 @@ class Crew:
                 return
             self._place[max(load[most])] = least
 
-    def _wait_for_workers(self) -> list[str]:
-        began = time.monotonic()
-        while True:
-            names = self._workers.names()
-            if names:
-                return names
-            if time.monotonic() - began > self._patience:
-                raise NoWorkers(
-                    f"there has been no worker for {self._patience:.0f} s; what was committed is "
-                    "kept, and the run goes on from there when it is resumed"
-                )
-            time.sleep(0.2)
+
+def wait_for_workers(workers: Workers, patience: float) -> list[str]:
+    """Return the workers that there are, as soon as there is one; raise after some seconds."""
+    began = time.monotonic()
+    while True:
+        names = workers.names()
+        if names:
+            return names
+        if time.monotonic() - began > patience:
+            raise NoWorkers(
+                f"there has been no worker for {patience:.0f} s; what was committed is kept, and "
+                "the run goes on from there when it is resumed"
+            )
+        time.sleep(0.2)

@@ -27,6 +27,8 @@ class Group(NamedTuple):
     chain: str
     """Names the chain among all that a worker may know."""
     number: int
+    n_groups: int
+    """Into so many the shards are put together."""
     n_data: int
     """Of all groups."""
     tasks: list[Task]
@@ -56,7 +58,7 @@ class Unknown(NamedTuple):
     """The answer of a worker that does not have the group as it was before some ops."""
 
 
-_kept: dict[tuple[str, int], Kept] = {}
+_kept: dict[tuple[str, int, int], Kept] = {}
 _mutex = threading.Lock()
 
 
@@ -64,7 +66,7 @@ def carry_out(
     group: Group, n_before: int, ops: Sequence[Op], making: Making | None
 ) -> list[Any] | Unknown:
     """Carry out ops, of which there were ``n_before`` before; return the answers of the last."""
-    name = (group.chain, group.number)
+    name = (group.chain, group.number, group.n_groups)
     with _mutex:
         kept = _kept.pop(name, None)  # another thread that gets it must not find it half done
     n_after = n_before + len(ops)
@@ -83,8 +85,8 @@ def carry_out(
     return answers
 
 
-def forget(chain: str) -> None:
-    """Throw away all groups of a chain."""
+def forget(fit: str) -> None:
+    """Throw away all groups of chains whose names begin so."""
     with _mutex:
-        for name in [name for name in _kept if name[0] == chain]:
+        for name in [name for name in _kept if name[0].startswith(fit)]:
             del _kept[name]

@@ -60,7 +60,9 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         init: Any
         schedule: str
     _can_be_elsewhere = False
-    """Whether the model can be made without all data at hand."""
+    """Whether data can be in shards: then summaries can be joined."""
+    _bits_per_cell = 64
+    """About, of the data of the compiled model."""
     _compiling = "compiling for this model, some two minutes; later runs need not ..."
 
     # -- what a subclass provides ------------------------------------------------------------------
@@ -69,12 +71,28 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         """Return X in the form that the model's own encoding starts from, or raise."""
         raise NotImplementedError
 
-    def _make_model(self, values: Any) -> tuple[Any, Any]:
-        """Return the named tuple of the model for the data that ``_read`` gave, and its units.
+    def _make_model(self, summary: Any) -> tuple[Any, Any]:
+        """Return the named tuple of the model for data of which this is known, and its units.
 
         Units are what the functions below need to know of these data.
         """
         raise NotImplementedError
+
+    def _summarize(self, values: Any, n_data: int | None = None) -> Any:
+        """Return what the model is made from: what ``_read`` gave, unless a subclass needs less.
+
+        If ``n_data`` is given, ``values`` are a shard of so many rows.
+        """
+        return values
+
+    @staticmethod
+    def _join_summaries(one: Any, other: Any) -> Any:
+        """Return the summary of all rows of two shards, or of several, over the binary tree."""
+        raise NotImplementedError
+
+    def _summary_of_columns(self, n_columns: int) -> Any:
+        """Return the summary of any rows with so many columns; None if it depends on the rows."""
+        return None
 
     @staticmethod
     def _encode(units: Any, values: Any) -> tuple[Any, int]:
@@ -139,7 +157,7 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
             values = self._read(X)
         burn_in = self._lengths().burn_in
         sticks = self._sticks_prior()
-        model, units = self._make_model(values)
+        model, units = self._make_model(self._summarize(values))
         data, n_data = self._encode(units, values)
         start = check_start(self.init, n_data)
         more = self._more_moves()

@@ -72,6 +72,7 @@ class BernoulliTree(TreeEstimator):
     """
 
     _can_be_elsewhere = True
+    _bits_per_cell = 1
 
     def __init__(
         self,
@@ -122,8 +123,16 @@ class BernoulliTree(TreeEstimator):
     def _read(self, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
         return read_bits(X, type(self).__name__, self.binarize)
 
-    def _make_model(self, values: tuple[npt.NDArray[np.uint8], int]) -> tuple[Bernoulli, int]:
-        n_features = values[1]
+    def _summarize(
+        self, values: tuple[npt.NDArray[np.uint8], int], n_data: int | None = None
+    ) -> int:
+        return values[1]
+
+    def _summary_of_columns(self, n_columns: int) -> int:
+        return n_columns
+
+    def _make_model(self, summary: int) -> tuple[Bernoulli, int]:
+        n_features = summary
         check_fixed("root_variance", self.root_variance)
         root_variance = check_variances("root_variance", self.root_variance, n_features, LARGEST)
         model = Bernoulli(
@@ -133,9 +142,6 @@ class BernoulliTree(TreeEstimator):
             FIRST_STEP,
         )
         return model, n_features
-
-    def _make_model_of_columns(self, n_columns: int) -> tuple[Bernoulli, int]:
-        return self._make_model((np.empty((0, 0), dtype=np.uint8), n_columns))
 
     @staticmethod
     def _encode(units: int, values: tuple[npt.NDArray[np.uint8], int]) -> tuple[Bits, int]:

@@ -11,10 +11,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from treestick.analysis.diagnosis import describe, meets, scalars_of
+from treestick.engine import dask_workers
 from treestick.estimators.agreement import rhat_so_far
 from treestick.estimators.choice import AUTO, MODELS, OF_DOCUMENTS, choose, make_estimator
 from treestick.estimators.runs import load_run, open_run, unfitted
-from treestick.estimators.sampled import SampledEstimator
+from treestick.estimators.sampled import DASK, SampledEstimator
 from treestick.inputs import InvalidValue, check_positive, check_whole_number, data_errors, shown
 from treestick.io import Choice, Corpus, read_corpus, read_table
 
@@ -33,6 +34,10 @@ class Source(NamedTuple):
     drop: list[str] = []  # noqa: RUF012 - never changed
     header: bool | None = None
     encoding: str = "utf-8"
+
+    def named(self) -> dict[str, Any]:
+        """Return the source as a run notes it, to be found from any folder."""
+        return {**self._asdict(), "path": str(Path(self.path).resolve())}
 
 
 class Goal(NamedTuple):
@@ -71,19 +76,45 @@ def prepare(
     source: Source, model: str, parameters: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[SampledEstimator, Any]:
     """Return an unfitted estimator and its data."""
+    if parameters.get("engine") == DASK:
+        raise InvalidValue(f"engine={DASK!r} needs a cluster: --scheduler ADDRESS")
     X = read_data(source, is_corpus(source, model))
     if model == AUTO:
         model, reason = choose(X)
         say(f"{MODELS[model].__name__}, because {reason}; --model names another")
     estimator = make_estimator(model, parameters)
-    estimator._source = {**source._asdict(), "path": str(Path(source.path).resolve())}
+    estimator._source = source.named()
     return estimator, X
 
 
-def prepare_resume(
-    path: Path, data: Path | None, n_draws: int | None
+def prepare_elsewhere(
+    source: Source, model: str, parameters: Mapping[str, Any]
 ) -> tuple[SampledEstimator, Any]:
-    """Return the estimator of a run, and its data, read again from where they were."""
+    """Return an unfitted estimator, and a pattern of files that the workers of a cluster read."""
+    if model == AUTO:
+        raise InvalidValue(
+            "model: the data are read by the workers of the scheduler; name a model, such as "
+            "--model bernoulli"
+        )
+    for name, default in Source._field_defaults.items():
+        if getattr(source, name) != default:
+            raise InvalidValue(
+                f"{name}={shown(getattr(source, name))} has no effect with --scheduler"
+            )
+    if parameters.get("engine", DASK) != DASK:
+        raise InvalidValue(f"engine={shown(parameters['engine'])}: with --scheduler it is {DASK}")
+    estimator = make_estimator(model, {**parameters, "engine": DASK})
+    estimator._source = source.named()
+    return estimator, estimator._source["path"]
+
+
+def prepare_resume(
+    path: Path, data: Path | None, n_draws: int | None, is_elsewhere: bool = False
+) -> tuple[SampledEstimator, Any]:
+    """Return the estimator of a run, and its data, read again from where they were.
+
+    If they are elsewhere, that is their pattern of files.
+    """
     _, configuration = open_run(path)
     model = unfitted(path, configuration)
     if n_draws is not None:
@@ -102,9 +133,17 @@ def prepare_resume(
     source = Source(**noted)
     if data is not None:
         source = source._replace(path=str(data))
+    model._source = dict(noted)
+    if is_elsewhere != (getattr(model, "engine", None) == DASK):
+        raise InvalidValue(
+            f"{path}: the run is not one of a cluster; go on without --scheduler"
+            if is_elsewhere
+            else f"{path}: the run is one of a cluster; go on with --scheduler ADDRESS"
+        )
+    if is_elsewhere:
+        return model, source.path
     names = {kind.__name__: name for name, kind in MODELS.items()}
     X = read_data(source, names.get(type(model).__name__) in OF_DOCUMENTS)
-    model._source = dict(noted)
     return model, X
 
 
@@ -114,12 +153,16 @@ def fit(
     goal: Goal | None = None,
     max_draws: int | None = None,
     say: Callable[[str], None] = print,
+    scheduler: str | None = None,
 ) -> bool:
     """Fit, and go on until a goal is met if there is one; return whether it was interrupted.
 
     A goal is looked at when all chains have ``n_draws``, twice as many, three times and so on, so
-    that the same seed stops at the same draw.
+    that the same seed stops at the same draw. ``scheduler`` is the address of a cluster's.
     """
+    if scheduler is not None:
+        with dask_workers.connect(scheduler, is_default=True):
+            return fit(model, X, goal, max_draws, say)
     if goal is None:
         return model.fit(X)._interrupted
     step = check_whole_number("draws", model.n_draws, 1)

@@ -155,6 +155,13 @@ def claim(estimator: Any, run: RunFolder, job: Any) -> int:
 
 def check_same(folder: object, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Raise if a run that is there was not asked for the same as the one that is wanted."""
+    before, now = there.get("parameters", {}), here["parameters"]
+    engines = before.get("engine"), now.get("engine")
+    if engines.count("dask") == 1:
+        raise InvalidValue(
+            f"{folder} holds a run with engine={engines[0]!r}, which cannot go on with "
+            f"{engines[1]!r}: where the data are, the state of a chain is; choose another folder"
+        )
     for what in ("estimator", "data"):
         old, new = there.get(what), here[what]
         if what == "data":
@@ -164,7 +171,6 @@ def check_same(folder: object, there: Mapping[str, Any], here: Mapping[str, Any]
                 f"{folder} holds a run with other {what} ({shown(old)}, not {shown(new)}); "
                 "choose another folder, or give it the same"
             )
-    before, now = there.get("parameters", {}), here["parameters"]
     for name in sorted({*before, *now} - set(FREE)):
         if before.get(name) != now.get(name):
             raise InvalidValue(

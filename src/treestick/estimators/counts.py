@@ -25,7 +25,9 @@ class CountUnits(NamedTuple):
 
     n_outcomes: int
     totals: Integers
-    """Of each row: the sum of its counts."""
+    """Sums of the counts of a row, ascending,"""
+    n_rows: Integers
+    """and how many rows have each of them."""
     is_sparse: bool
 
 
@@ -36,8 +38,17 @@ def read_rows(X: Any, model: str) -> Rows:
 
 def units_of(rows: Rows) -> CountUnits:
     """Return what is to be kept of some rows."""
-    totals = _row_sums(rows.counts, rows.counts.data).astype(np.int64)
-    return CountUnits(int(rows.counts.shape[1]), totals, rows.is_sparse)
+    sums = _row_sums(rows.counts, rows.counts.data).astype(np.int64)
+    totals, n_rows = np.unique(sums, return_counts=True)
+    return CountUnits(int(rows.counts.shape[1]), totals, n_rows, rows.is_sparse)
+
+
+def join_units(one: CountUnits, other: CountUnits) -> CountUnits:
+    """Return what is to be kept of the rows of both."""
+    totals, place = np.unique(np.concatenate([one.totals, other.totals]), return_inverse=True)
+    n_rows = np.zeros(totals.size, dtype=np.int64)
+    np.add.at(n_rows, place, np.concatenate([one.n_rows, other.n_rows]))
+    return CountUnits(one.n_outcomes, totals, n_rows, one.is_sparse and other.is_sparse)
 
 
 def encode(rows: Rows) -> tuple[Counts, int]:
@@ -56,7 +67,8 @@ def encode(rows: Rows) -> tuple[Counts, int]:
 
 def make_room(units: CountUnits, n: int, rng: np.random.RandomState) -> Counts:
     """Return room for rows whose totals are those of rows of the training data."""
-    total = units.totals[rng.randint(units.totals.size, size=n)]
+    ends = np.cumsum(units.n_rows)
+    total = units.totals[np.searchsorted(ends, rng.randint(ends[-1], size=n), side="right")]
     room = np.minimum(total, units.n_outcomes)
     return Counts(
         np.cumsum(room) - room,

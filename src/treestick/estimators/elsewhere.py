@@ -12,18 +12,19 @@ import numpy as np
 from sklearn.base import clone
 
 from treestick.chain import run_chain
-from treestick.engine.crews import Crew
-from treestick.engine.dask_workers import DaskWorkers
+from treestick.engine.crews import Crew, wait_for_workers
+from treestick.engine.dask_workers import DaskWorkers, find_client
+from treestick.engine.holding import Name, the_holder
 from treestick.engine.keeping import Group, Making
 from treestick.estimators.draws import to_record
-from treestick.estimators.sampled import Job, Known, Step
+from treestick.estimators.sampled import Job, Known, SampledEstimator, Step
 from treestick.estimators.states import Constants, check_state_elsewhere
-from treestick.inputs import InvalidValue, data_errors
-from treestick.io.pieces import Source, load, open_source
-from treestick.moves.rows import take_rows
+from treestick.inputs import InputError, InvalidValue, data_errors
+from treestick.io.pieces import Source, open_source, parts
+from treestick.moves.rows import join_rows, take_rows
 from treestick.moves.shards import Op, Shard, cut_rows
 from treestick.moves.state import State
-from treestick.moves.tasks import Run, block_size, join_in_pairs
+from treestick.moves.tasks import LARGEST_BLOCK, Run, Task, block_size, join_in_pairs
 from treestick.random import make_key
 from treestick.start import first_state_elsewhere
 from treestick.store import RunFolder
@@ -35,11 +36,24 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0
 """Seconds to wait when there is no worker."""
+MOST_BITS = 2**28
+"""Of a shard in memory."""
+ROWS_AT_ONCE = 2 * LARGEST_BLOCK
+"""So many are read from files at a time. It is a power of two of blocks, as shards are."""
+
+
+class Last(NamedTuple):
+    """The last commit of a chain: ops until then, and the sweep."""
+
+    n_done: int
+    sweep: int
 
 
 class Recipe(NamedTuple):
     """How a worker makes shards."""
 
+    fit: str
+    """Names the fit among all that a worker may know."""
     estimator: Any
     """Not fitted: it reads rows."""
     units: Any
@@ -52,21 +66,59 @@ class Recipe(NamedTuple):
 
 def make_shards(group: Group, recipe: Recipe) -> list[Shard]:
     """Read the rows of a group, and their labels."""
-    shards = []
-    for (start, stop), piece in zip(group.tasks, recipe.pieces, strict=True):
-        try:
-            with data_errors():
-                values = recipe.estimator._read(load(piece))
-        except ValueError as error:
-            raise InvalidValue(f"rows from {start} to {stop - 1}: {error}") from error
-        data, n_rows = recipe.estimator._encode(recipe.units, values)
-        if n_rows != stop - start:
-            raise InvalidValue(f"rows from {start} to {stop - 1}: there are {n_rows}")
-        labels = np.zeros(n_rows, dtype=np.int64)
+    shards, holder = [], the_holder()
+    for task, piece in zip(group.tasks, recipe.pieces, strict=True):
+        name = Name(recipe.fit, task[0])
+        holder.put(name, partial(_encode, recipe, task, piece))
+        labels = np.zeros(task[1] - task[0], dtype=np.int64)
         if recipe.sweep > 0:
-            labels = recipe.labels.read(recipe.sweep, start, stop)
-        shards.append(Shard(start, data, labels, {}))
+            labels = recipe.labels.read(recipe.sweep, *task)
+        shards.append(Shard(task[0], partial(holder.get, name), labels, {}))
     return shards
+
+
+def _encode(recipe: Recipe, task: Task, piece: Any) -> Any:
+    """Return rows in the form of the compiled model; before that, they need more memory."""
+    encoded = [recipe.estimator._encode(recipe.units, values)[0]
+               for values in _read(recipe.estimator, task, piece)]  # fmt: skip
+    return encoded[0] if len(encoded) == 1 else join_rows(encoded)
+
+
+def _read(estimator: Any, task: Task, piece: Any) -> Iterator[Any]:
+    """Yield the rows of a shard, some at a time, as the estimator reads them."""
+    start, stop = task
+    for table in parts(piece, ROWS_AT_ONCE):
+        n_rows = table.shape[0]
+        try:
+            values = estimator._read(table)
+        except InputError as error:
+            with data_errors():
+                raise type(error)(f"rows from {start} to {start + n_rows - 1}: {error}") from error
+        yield values
+        start += n_rows
+    if start != stop:
+        with data_errors():
+            raise InvalidValue(f"rows from {task[0]} to {stop - 1}: there are {start - task[0]}")
+
+
+def make_unread(group: Group, recipe: Recipe) -> list[Shard]:
+    """Return shards of which the rows are read, some at a time, when they are asked for."""
+    none = np.empty(0, dtype=np.int64)
+    return [
+        Shard(task[0], partial(_read, recipe.estimator, task, piece), none, {})
+        for task, piece in zip(group.tasks, recipe.pieces, strict=True)
+    ]
+
+
+def summarize(group: Any, n_data: int, estimator: Any) -> list[Any]:
+    """Return what is known of the rows of each shard, to make the model from."""
+    return [
+        join_in_pairs(
+            (estimator._summarize(values, n_data) for values in shard.data),
+            estimator._join_summaries,
+        )
+        for shard in group
+    ]
 
 
 def write_labels(group: Any, n_data: int, files: LabelFiles, sweep: int) -> list[None]:
@@ -110,49 +162,67 @@ class Cluster:
 
     def __init__(self, client: Client, estimator: Any, X: Any, patience: float) -> None:
         self.workers, self.patience = DaskWorkers(client), patience
-        self.estimator = estimator
+        self.estimator, self.fit = estimator, uuid.uuid4().hex
+        wait_for_workers(self.workers, patience)
+        with data_errors():
+            self.source: Source = open_source(X, self.workers.all_of)
+        most_rows = MOST_BITS // (estimator._bits_per_cell * self.source.n_columns)
+        self.tasks = cut_rows(self.source.n_rows, max(self.workers.n_threads(), 1), most_rows)
 
-        def ask(function: Callable[[str], Any], paths: list[str]) -> list[Any]:
-            futures = client.map(function, paths, pure=False)
-            return list(client.gather(futures))  # type: ignore[no-untyped-call]
+    def close(self) -> None:
+        """Have workers forget what they keep."""
+        self.workers.close(self.fit)
 
-        self.source: Source = open_source(X, ask)
-        threads = client.scheduler_info(n_workers=-1)["workers"].values()
-        self.n_groups = max(sum(worker["nthreads"] for worker in threads), 1)
-        self.tasks = cut_rows(self.source.n_rows, self.n_groups)
-
-    def groups(self, chain: str) -> list[Group]:
-        """Return the groups of a chain."""
-        edges = np.linspace(0, len(self.tasks), min(self.n_groups, len(self.tasks)) + 1).astype(int)
+    def groups(self, chain: str, n_threads: int) -> list[Group]:
+        """Return the groups of a chain: one for each thread, if there are enough shards."""
+        n_groups = min(max(n_threads, 1), len(self.tasks))
+        edges = np.linspace(0, len(self.tasks), n_groups + 1).astype(int)
         return [
-            Group(chain, k, self.source.n_rows, self.tasks[edges[k] : edges[k + 1]])
-            for k in range(edges.size - 1)
+            Group(chain, k, n_groups, self.source.n_rows, self.tasks[edges[k] : edges[k + 1]])
+            for k in range(n_groups)
         ]
 
-    def crew(self, chain: str, units: Any, labels: LabelFiles, after: Callable[[], Any]) -> Crew:
-        """Return the crew of a chain; ``after`` gives ops and sweep of the last commit."""
+    def crew(
+        self,
+        chain: str,
+        units: Any,
+        labels: LabelFiles,
+        after: Callable[[], Last],
+        make: Callable[[Group, Recipe], list[Shard]] = make_shards,
+    ) -> Crew:
+        """Return a crew; ``after`` gives ops and sweep of the last commit."""
 
         def making(group: Group) -> Making:
             n_done, sweep = after()
             pieces = [self.source.piece(start, stop) for start, stop in group.tasks]
-            recipe = Recipe(self.estimator, units, pieces, labels, sweep)
-            return Making(n_done, make_shards, recipe)
+            recipe = Recipe(self.fit, self.estimator, units, pieces, labels, sweep)
+            return Making(n_done, make, recipe)
 
-        return Crew(self.workers, self.groups(chain), making, self.patience)
+        groups = partial(self.groups, f"{self.fit} {chain}")
+        return Crew(self.workers, groups, making, self.patience)
+
+    def summary(self, labels: LabelFiles) -> Any:
+        """Return what is known of all rows."""
+        found = self.estimator._summary_of_columns(self.source.n_columns)
+        if found is not None:
+            return found
+        crew = self.crew("summary", None, labels, lambda: Last(0, 0), make_unread)
+        each = crew.each([Op(summarize, (self.estimator,))])
+        return join_in_pairs(each, self.estimator._join_summaries)
 
 
 def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
     """Return what is to be sampled, where the data are on the workers of a cluster."""
     if not estimator._can_be_elsewhere:
         raise InvalidValue(
-            f"{type(estimator).__name__}: engine='dask' is for BernoulliTree; use threads"
+            f"{type(estimator).__name__}: engine='dask' is for {', '.join(_able())}; use threads"
         )
     if not (isinstance(estimator.init, str) and estimator.init == "root"):
         raise InvalidValue("init: with engine='dask' chains begin with all data at the root")
     cluster = Cluster(find_client(), clone(estimator), X, PATIENCE)
     source = cluster.source
     sticks = estimator._sticks_prior()
-    model, units = estimator._make_model_of_columns(source.n_columns)
+    model, units = estimator._make_model(cluster.summary(LabelFiles(run_folder.folder)))
     burn_in = estimator._lengths().burn_in
 
     def steps(
@@ -169,7 +239,7 @@ def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
         def after() -> Last:
             return last
 
-        crew = cluster.crew(uuid.uuid4().hex, units, files, after)
+        crew = cluster.crew(str(chain), units, files, after)
         where = Elsewhere(source.n_rows, crew.each)
         if saved is None:
             state = first_state_elsewhere(make_key(seed, chain), model, sticks, where)
@@ -201,34 +271,16 @@ def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
             )
 
     def fingerprint() -> str:
-        crew = cluster.crew(
-            uuid.uuid4().hex, units, LabelFiles(run_folder.folder), lambda: Last(0, 0)
-        )
+        crew = cluster.crew("digest", units, LabelFiles(run_folder.folder), lambda: Last(0, 0))
         found: bytes = join_in_pairs(crew.each([Op(digest, ())]), join_digests)
         return f"sha256 of blocks:{found.hex()}"
 
     known = Known(np.empty((0, source.n_columns)), source.names, None, {})
-    return Job(known, fingerprint, source.n_rows, Constants(model, units, sticks), steps)
+    constants = Constants(model, units, sticks)
+    return Job(known, fingerprint, source.n_rows, constants, steps, cluster.close)
 
 
-class Last(NamedTuple):
-    """The last commit of a chain: ops until then, and the sweep."""
-
-    n_done: int
-    sweep: int
-
-
-def find_client() -> Client:
-    """Return the client that is active."""
-    try:
-        from distributed import get_client
-    except ImportError as error:
-        raise InvalidValue(
-            "engine='dask' needs dask.distributed: pip install 'treestick[dask]'"
-        ) from error
-    try:
-        return get_client()
-    except ValueError as error:
-        raise InvalidValue(
-            "engine='dask' needs a client: dask.distributed.Client(address), before fit"
-        ) from error
+def _able() -> list[str]:
+    """Return the names of the estimators whose data can be in shards."""
+    known = SampledEstimator._known
+    return sorted(name for name, kind in known.items() if getattr(kind, "_can_be_elsewhere", False))

@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from treestick.estimators.base import TreeEstimator
 from treestick.estimators.vectors import (
+    Moments,
     Variances,
     check_fixed,
     check_variances,
     check_vector,
+    join_moments,
     location_and_scale,
+    moments_of,
     read_vectors,
     to_array,
 )
@@ -100,9 +103,10 @@ class GaussianTree(TreeEstimator):
         subtrees that move.
     n_jobs : int or None
         Number of threads; None for all cores, -1 likewise. It changes nothing but the time.
-    engine : {"threads", "processes"}
+    engine : {"threads", "processes", "dask"}
         Where chains run: on threads of this process, or each in a process of its own, where one
-        that dies leaves the others alone. Scripts then need ``if __name__ == "__main__":``.
+        that dies leaves the others alone (scripts then need ``if __name__ == "__main__":``), or on
+        the workers of the Dask cluster that this process is a client of. It changes no draw.
     random_state : int, RandomState or None
         The same number gives the same draws, bit for bit.
     run_dir : path or None
@@ -138,6 +142,7 @@ class GaussianTree(TreeEstimator):
     """
 
     _stored_types = (Units,)
+    _can_be_elsewhere = True
 
     def __init__(
         self,
@@ -185,9 +190,16 @@ class GaussianTree(TreeEstimator):
     def _read(self, X: Any) -> Floats:
         return read_vectors(X, type(self).__name__)
 
-    def _make_model(self, values: Floats) -> tuple[Gaussian, Units]:
-        n_features = values.shape[1]
-        mean, scale, is_constant = location_and_scale(values)
+    def _summarize(self, values: Floats, n_data: int | None = None) -> Moments:
+        return moments_of(values, n_data)
+
+    @staticmethod
+    def _join_summaries(one: Moments, other: Moments) -> Moments:
+        return join_moments(one, other)
+
+    def _make_model(self, summary: Moments) -> tuple[Gaussian, Units]:
+        n_features = summary.mean.size
+        mean, scale, is_constant = location_and_scale(summary)
         noise = None if self.noise is None else check_variances("noise", self.noise, n_features)
         if noise is not None:  # the unit of a constant feature is that of its noise
             scale[is_constant] = np.sqrt(noise.start[is_constant])

@@ -15,7 +15,12 @@ from treestick.diffusions.hdp import Drawn, Observed, see_without_atoms
 from treestick.estimators import counts
 from treestick.estimators.base import TreeEstimator
 from treestick.estimators.draws import Mixture
-from treestick.estimators.vectors import check_vector, location_and_scale, read_vectors
+from treestick.estimators.vectors import (
+    check_vector,
+    location_and_scale,
+    moments_of,
+    read_vectors,
+)
 from treestick.families.gaussian import NormalGamma
 from treestick.families.multinomial import SymmetricDirichlet
 from treestick.inputs import InvalidValue, check_hyperparameter, check_positive, shown
@@ -203,7 +208,7 @@ class HDPTree(TreeEstimator):
 
     def _gaussian_base(self, values: Floats) -> tuple[NormalGamma, VectorUnits]:
         n_features = values.shape[1]
-        mean, scale, _ = location_and_scale(values)
+        mean, scale, _ = location_and_scale(moments_of(values))
         units = VectorUnits(mean, scale)
         variance, centre = np.full(n_features, VARIANCE), np.zeros(n_features)
         if self.base_variance is not None:

@@ -16,6 +16,7 @@ from treestick.estimators.counts import (
     Rows,
     decode,
     encode,
+    join_units,
     make_room,
     read_rows,
     units_of,
@@ -83,6 +84,7 @@ class MultinomialTree(TreeEstimator):
     """
 
     _stored_types = (CountUnits,)
+    _can_be_elsewhere = True
 
     def __init__(
         self,
@@ -132,8 +134,15 @@ class MultinomialTree(TreeEstimator):
     def _read(self, X: Any) -> Rows:
         return read_rows(X, type(self).__name__)
 
-    def _make_model(self, values: Rows) -> tuple[Multinomial, CountUnits]:
-        units = units_of(values)
+    def _summarize(self, values: Rows, n_data: int | None = None) -> CountUnits:
+        return units_of(values)
+
+    @staticmethod
+    def _join_summaries(one: CountUnits, other: CountUnits) -> CountUnits:
+        return join_units(one, other)
+
+    def _make_model(self, summary: CountUnits) -> tuple[Multinomial, CountUnits]:
+        units = summary
         model = Multinomial(
             *check_hyperparameter("concentration", self.concentration, most=MOST_CONCENTRATION),
             *check_hyperparameter("persistence", self.persistence, most=1.0, may_be_zero=True),

@@ -25,7 +25,8 @@ from treestick.inputs import InvalidType, InvalidValue, check_whole_number, show
 from treestick.moves.tasks import Run
 from treestick.store import CONSTANTS, STATE, DrawRecord, RunFolder, RunLog, Trace
 
-ENGINES = ("threads", "processes", "dask")
+DASK = "dask"
+ENGINES = ("threads", "processes", DASK)
 SECONDS_UNTOLD = 0.1
 """Between two lines that the process of a chain tells."""
 SECONDS_UNSAVED = 5.0
@@ -96,6 +97,8 @@ class Job(NamedTuple):
     steps: Callable[[int, int, Run, tuple[int, Any] | None, Callable[[str], None]], Iterator[Step]]
     """Takes seed, chain, what runs tasks, the sweep and state to go on from, and what shows a few
     words on what is done before the first sweep; runs the chain."""
+    close: Callable[[], None] = _nothing
+    """Is called when chains have ended, whatever their end."""
 
 
 class SampledEstimator(BaseEstimator):  # type: ignore[misc]
@@ -134,7 +137,7 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _prepare_elsewhere(self, X: Any, run: RunFolder) -> Job:
         """Do the same where data are on the workers of a cluster."""
-        raise InvalidValue(f"{type(self).__name__}: engine='dask' is for BernoulliTree")
+        raise InvalidValue(f"{type(self).__name__}: engine='dask' is for trees; use threads")
 
     @abstractmethod
     def _take(self, run: RunFolder, traces: list[Trace], constants: Any) -> None:
@@ -176,12 +179,15 @@ class SampledEstimator(BaseEstimator):  # type: ignore[misc]
         """
         lengths = self._lengths()
         with contextlib.closing(RunFolder(_folder(self.run_dir))) as run:
-            job = self._prepare_elsewhere(X, run) if self.engine == "dask" else self._prepare(X)
-            # Now for the errors, later for what it sets.
+            job = self._prepare_elsewhere(X, run) if self.engine == DASK else self._prepare(X)
             known = job.known
-            note_features(BaseEstimator(), known.table, known.names)
-            seed = claim(self, run, job)
-            ended = self._sample(run, job, X, seed, lengths)
+            try:
+                # Now for the errors, later for what it sets.
+                note_features(BaseEstimator(), known.table, known.names)
+                seed = claim(self, run, job)
+                ended = self._sample(run, job, X, seed, lengths)
+            finally:
+                job.close()
         self._interrupted, self._died = ended
         traces = read_traces(run)
         if not traces and self._died:

@@ -13,6 +13,7 @@ import numpy as np
 
 from treestick import contract, families
 from treestick.diffusions.hdp import Atoms
+from treestick.estimators.counts import CountUnits
 from treestick.estimators.topic_states import counts_fit
 from treestick.lanes import padded
 from treestick.moves.shards import Shards
@@ -24,8 +25,8 @@ from treestick.tokens.documents import Documents
 from treestick.tokens.latent import TokenTopics
 from treestick.tree.table import NodeTable, check
 
-OF_DATA = "totals"
-"""Arrays of constants with a value for each datum; all others have one for each feature."""
+OF_DATA = ("totals", "n_rows")
+"""Arrays of constants on the data; all others have a value for each feature."""
 
 
 class Constants(NamedTuple):
@@ -49,12 +50,18 @@ def check_constants(constants: Any, n_features: int, n_outcomes: int | None = No
     if not isinstance(constants, Constants):
         raise DamagedRun("the run's constants are not those of a tree")
     for path, array in arrays_of(constants).items():
-        if path.endswith(f".{OF_DATA}"):
+        if path.rpartition(".")[2] in OF_DATA:
             is_right = bool(array.ndim == 1 and array.size > 0 and (array >= 0).all())
         else:
             is_right = array.ndim > 0 and set(array.shape) == {n_features}
         if not is_right:
             raise DamagedRun(f"{path} has shape {array.shape}, with {n_features} features")
+    for units in (constants.units, getattr(constants.units, "form", None)):
+        if isinstance(units, CountUnits) and units.totals.shape != units.n_rows.shape:
+            raise DamagedRun(
+                f"the run has {units.totals.size} sums of rows, and numbers of rows of "
+                f"{units.n_rows.size}"
+            )
     wanted = n_features if n_outcomes is None else n_outcomes
     found = getattr(constants.model, "n_outcomes", wanted)
     if found != wanted:

@@ -15,6 +15,7 @@ from treestick.inputs import (
 )
 from treestick.io import read_reals
 from treestick.moves.state import Floats
+from treestick.moves.tasks import block_size, join_in_pairs
 
 LARGEST = 1e150
 """Data beyond it cannot be squared."""
@@ -47,15 +48,58 @@ def read_vectors(X: Any, model: str) -> Floats:
     return values
 
 
-def location_and_scale(values: Floats) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+class Moments(NamedTuple):
+    """What is known of some rows: of each feature, the mean and how far values are from it."""
+
+    n_rows: int
+    mean: Floats
+    squares: Floats
+    """Sum of the squared distances from the mean."""
+    largest: Floats
+    """Absolute value."""
+
+
+def moments_of(values: Floats, n_data: int | None = None) -> Moments:
+    """Return the moments of rows, which may be some of ``n_data``: a shard of them.
+
+    Blocks of rows are joined over the binary tree (:mod:`treestick.moves.tasks`), so those of all
+    rows have the same bits whatever the shards.
+    """
+    size = int(block_size(values.shape[0] if n_data is None else n_data))
+    blocks = (values[start : start + size] for start in range(0, values.shape[0], size))
+    joined: Moments = join_in_pairs(map(_moments_of_block, blocks), join_moments)
+    return joined
+
+
+def _moments_of_block(values: Floats) -> Moments:
+    from_first = values - values[0]  # nothing is rounded where all are the same
+    mean = from_first.mean(axis=0)
+    squares = np.square(from_first - mean).sum(axis=0)
+    return Moments(values.shape[0], values[0] + mean, squares, np.abs(values).max(axis=0))
+
+
+def join_moments(one: Moments, other: Moments) -> Moments:
+    """Return the moments of all rows of two."""
+    n_rows = one.n_rows + other.n_rows
+    share = other.n_rows / n_rows
+    apart = other.mean - one.mean
+    return Moments(
+        n_rows,
+        one.mean + share * apart,
+        one.squares + other.squares + one.n_rows * share * np.square(apart),
+        np.maximum(one.largest, other.largest),
+    )
+
+
+def location_and_scale(moments: Moments) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """Return mean and standard deviation of each feature, and which are constant.
 
     The unit of a constant feature is 1; rounding leaves a little in its standard deviation.
     """
-    mean, scale = values.mean(axis=0), values.std(axis=0)
-    is_constant = scale <= np.maximum(1e-13 * np.abs(values).max(axis=0), 1.0 / LARGEST)
+    scale = np.sqrt(moments.squares / moments.n_rows)
+    is_constant = scale <= np.maximum(1e-13 * moments.largest, 1.0 / LARGEST)
     scale[is_constant] = 1.0
-    return mean, scale, is_constant
+    return moments.mean, scale, is_constant
 
 
 def to_array(value: Any) -> Floats | None:

@@ -1,6 +1,6 @@
 """Tables that are read piece by piece, where they are needed: rows of files, arrays of Dask.
 
-A piece names rows and can be sent; :func:`load` reads it.
+A piece names rows and can be sent; :func:`load` reads it, and :func:`parts` some rows at a time.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 import glob as globbing
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
+from treestick.engine.dask_workers import compute
 from treestick.inputs import InvalidType, InvalidValue, shown
+from treestick.io.npy import read_npz
 
-READERS = (".npy", ".parquet", ".zarr")
+READERS = (".npy", ".npz", ".parquet", ".zarr")
 
 
 class Source(NamedTuple):
@@ -47,29 +50,22 @@ class Described(NamedTuple):
     names: list[str] | None
 
 
-def is_elsewhere(X: Any) -> bool:
-    """Say whether X is a collection of Dask, or names files."""
-    return _is_dask(X) or (
-        isinstance(X, list | tuple)
-        and len(X) > 0
-        and all(isinstance(path, str | os.PathLike) for path in X)
-    )
-
-
 def open_source(X: Any, ask: Callable[[Callable[[str], Any], list[str]], list[Any]]) -> Source:
-    """Return a table as a source.
+    """Return a table as a source: X is one, or names files, in a list or by a pattern.
 
     ``ask`` is like ``map``, and does it where files can be read.
     """
     if _is_dask(X):
         return _from_dask(X)
-    if is_elsewhere(X):
+    if isinstance(X, str):
+        X = ask(expand, [X])[0]
+    if isinstance(X, list | tuple) and X and all(isinstance(x, str | os.PathLike) for x in X):
         return _from_files([os.fspath(path) for path in X], ask)
     if getattr(X, "ndim", None) != 2 and not hasattr(X, "iloc"):
         X = np.asarray(X)
     if X.ndim != 2 or X.shape[0] == 0:
         raise InvalidValue(f"X has shape {X.shape}; there must be rows and columns")
-    rows = X.iloc if hasattr(X, "iloc") else X
+    rows = X.iloc if hasattr(X, "iloc") else X.tocsr() if hasattr(X, "tocsr") else X
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     return Source(X.shape[0], X.shape[1], names, lambda start, stop: rows[start:stop])
 
@@ -123,7 +119,7 @@ def describe(path: str) -> Described:
                 names = list(file.schema_arrow.names)
                 types = ", ".join(sorted({str(t) for t in file.schema_arrow.types}))
                 return Described(file.metadata.num_rows, len(names), types, names)
-        table = _open_array(path, kind)
+        table = read_npz(path) if kind == ".npz" else _open_array(path, kind)
     except (OSError, ValueError, KeyError) as error:
         raise InvalidValue(f"{path}: cannot be read: {error}") from error
     if table.ndim != 2:
@@ -155,19 +151,39 @@ def _open_array(path: str, kind: str) -> Any:
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
-def _read(rows: FileRows) -> Any:
+def _read(rows: FileRows, size: int) -> Iterator[Any]:
+    """Yield the rows of a file, at most ``size`` at a time."""
     kind = _kind(rows.path)
-    if kind != ".parquet":
-        return np.asarray(_open_array(rows.path, kind)[rows.start : rows.stop])
+    try:
+        if kind == ".parquet":
+            yield from _read_parquet(rows, size)
+        elif kind == ".npz":
+            table = read_npz(rows.path)
+            table = table.tocsr() if hasattr(table, "tocsr") else table
+            for start in range(rows.start, rows.stop, size):
+                yield table[start : min(start + size, rows.stop)]
+        else:
+            for start in range(rows.start, rows.stop, size):
+                stop = min(start + size, rows.stop)
+                # Opened anew each time: pages that were read are freed.
+                yield np.asarray(_open_array(rows.path, kind)[start:stop])
+    except OSError as error:
+        raise InvalidValue(f"{rows.path}: cannot be read: {error.strerror or error}") from error
+
+
+def _read_parquet(rows: FileRows, size: int) -> Iterator[Any]:
     with _parquet().ParquetFile(rows.path) as file:
         sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
         ends = np.cumsum(sizes)
         wanted = [
             k for k, end in enumerate(ends) if end > rows.start and end - sizes[k] < rows.stop
         ]
-        table = file.read_row_groups(wanted)
-    skipped = int(ends[wanted[0]] - sizes[wanted[0]])
-    return table.slice(rows.start - skipped, rows.stop - rows.start).to_pandas()
+        first = int(ends[wanted[0]] - sizes[wanted[0]])
+        for batch in file.iter_batches(batch_size=size, row_groups=wanted):
+            low, high = max(rows.start - first, 0), min(rows.stop - first, batch.num_rows)
+            first += batch.num_rows
+            if low < high:
+                yield batch.slice(low, high - low).to_pandas()
 
 
 # -- Dask ------------------------------------------------------------------------------------------
@@ -199,22 +215,47 @@ def _from_dask(X: Any) -> Source:
     return Source(n_rows, n_columns, names, piece)
 
 
+def parts(piece: Any, size: int) -> Iterator[Any]:
+    """Read the rows of a piece: of files ``size`` rows at a time, of all else all at once."""
+    if not _is_of_files(piece):
+        yield load(piece)
+        return
+    waiting: list[Any] = []
+    room = size
+    for rows in piece:
+        for table in _read(rows, size):
+            while table.shape[0] >= room:
+                yield _joined([*waiting, table[:room]])
+                table, waiting, room = table[room:], [], size
+            if table.shape[0]:
+                waiting.append(table)
+                room -= table.shape[0]
+    if waiting:
+        yield _joined(waiting)
+
+
+def _is_of_files(piece: Any) -> bool:
+    return isinstance(piece, list) and all(isinstance(rows, FileRows) for rows in piece)
+
+
+def _joined(tables: list[Any]) -> Any:
+    if len(tables) == 1:
+        return tables[0]
+    if hasattr(tables[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(tables, ignore_index=True)
+    if sparse.issparse(tables[0]):
+        return sparse.vstack(tables, format="csr")
+    return np.concatenate(tables)
+
+
 def load(piece: Any) -> Any:
     """Read the rows of a piece."""
     if _is_dask(piece):
-        from distributed import worker_client
-
-        with worker_client() as client:
-            return client.compute(piece, sync=True)
-    if isinstance(piece, list) and all(isinstance(rows, FileRows) for rows in piece):
-        tables: Sequence[Any] = [_read(rows) for rows in piece]
-        if len(tables) == 1:
-            return tables[0]
-        if hasattr(tables[0], "iloc"):
-            import pandas as pd
-
-            return pd.concat(list(tables), ignore_index=True)
-        return np.concatenate(tables)
+        return compute(piece)
+    if _is_of_files(piece):
+        return next(parts(piece, sum(rows.stop - rows.start for rows in piece)))
     if isinstance(piece, str | bytes):
         raise InvalidType(f"{shown(piece)} is not a piece of a table")
     return piece

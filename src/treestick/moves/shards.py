@@ -16,7 +16,7 @@ all that it was asked since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,6 @@ from treestick.moves.prune import prune_to
 from treestick.moves.state import Floats, Integers, State
 from treestick.moves.tasks import (
     Task,
-    add_in_pairs,
     add_up,
     block_size,
     nothing_waits,
@@ -51,11 +50,17 @@ class Shard(NamedTuple):
 
     first: int
     """Number of the first one among all data."""
-    data: Any
+    rows: Callable[[], Any]
+    """Returns the data, which need not be in memory in between."""
     labels: Integers
     """Of each datum: the row of its node, or what else its node is called."""
     aside: dict[str, Integers]
     """What a proposal has chosen, until it is accepted or another one begins."""
+
+    @property
+    def data(self) -> Any:
+        """The data, in the form of the compiled model."""
+        return self.rows()
 
 
 class Op(NamedTuple):
@@ -68,10 +73,13 @@ class Op(NamedTuple):
     """Arguments of each shard, if they have such."""
 
 
-def cut_rows(n_data: int, n_pieces: int) -> list[Task]:
-    """Return ranges of rows that can be shards: up to eight for each of so many pieces."""
+def cut_rows(n_data: int, n_pieces: int, most_rows: int | None = None) -> list[Task]:
+    """Return ranges of rows that can be shards: up to eight for each of so many pieces.
+
+    There are more if they would have more rows than they may.
+    """
     size = int(block_size(n_data))
-    while size * 8 * n_pieces < n_data:
+    while size * 8 * n_pieces < n_data and (most_rows is None or 2 * size <= most_rows):
         size *= 2
     return [(start, min(start + size, n_data)) for start in range(0, n_data, size)]
 
@@ -106,13 +114,19 @@ class Shards:
         self._orders = []
         return self._each(ops)
 
-    def add(self, vectors: Sequence[Floats]) -> Floats:
-        """Return the sum of what shards answered, over the binary tree."""
-        waiting = nothing_waits(self.n_data, vectors[0].size)
+    def add(self, vectors: Sequence[Floats | None]) -> Floats:
+        """Return the sum of what shards answered, over the binary tree.
+
+        None stands where it is in the answer of one before (:func:`add_neighbours`).
+        """
+        first = vectors[0]
+        assert first is not None
+        waiting = nothing_waits(self.n_data, first.size)
         for number, vector in enumerate(vectors):
-            push(waiting, number, np.ascontiguousarray(vector).reshape(-1))
+            if vector is not None:
+                push(waiting, number, np.ascontiguousarray(vector).reshape(-1))
         total: Floats = add_up(waiting)
-        return total.reshape(vectors[0].shape)
+        return total.reshape(first.shape)
 
     # -- moves -------------------------------------------------------------------------------------
 
@@ -152,7 +166,7 @@ class Shards:
     def sum_statistics(self, state: State) -> State:
         """Do what :func:`treestick.moves.tasks.sum_statistics` does."""
         sums = self.ask(sum_all, state.model, state.n_nodes)
-        return state._replace(statistics=add_in_pairs(sums))
+        return state._replace(statistics=self.add(sums))
 
     def count(self, n_labels: int) -> Integers:
         """Return how many data have each label, of which there are so many at least."""
@@ -242,9 +256,31 @@ def find_all(
     return answers
 
 
-def sum_all(group: Group, n_data: int, model: Any, n_nodes: int) -> list[Floats]:
-    """Return the statistics of each node."""
-    return [
-        sum_range(model, shard.data, shard.labels, 0, shard.labels.size, n_nodes, n_data)
-        for shard in group
-    ]
+def sum_all(group: Group, n_data: int, model: Any, n_nodes: int) -> list[Floats | None]:
+    """Return the statistics of each node, those of neighbours together."""
+    return add_neighbours(
+        group,
+        (
+            sum_range(model, shard.data, shard.labels, 0, shard.labels.size, n_nodes, n_data)
+            for shard in group
+        ),
+    )
+
+
+def add_neighbours(group: Group, vectors: Iterable[Floats]) -> list[Floats | None]:
+    """Add up what shards found as far as the binary tree has them together.
+
+    A sum is in the place of its first shard, and None in those of the others.
+    """
+    first = group[0].first // group[0].labels.size  # only the last shard of all is shorter
+    joined: list[Floats | None] = []
+    waiting: list[tuple[int, int]] = []  # subtrees: place and size
+    for place, vector in enumerate(vectors):
+        joined.append(vector)
+        at, size = place, 1
+        while waiting and waiting[-1][1] == size and (first + waiting[-1][0]) % (2 * size) == 0:
+            before, _ = waiting.pop()
+            joined[before], joined[at] = joined[before] + joined[at], None  # type: ignore[operator]
+            at, size = before, 2 * size
+        waiting.append((at, size))
+    return joined

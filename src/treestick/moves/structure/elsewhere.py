@@ -141,7 +141,7 @@ class Asking:
 
     def _merge(self, key: Key, stream: Stream, kind: int) -> bool:
         hull = self.hull
-        merged = split_merge.begin_merge(stream, self.model, self.sticks, hull, kind)
+        merged = _typed(split_merge.begin_merge(stream, self.model, self.sticks, hull, kind))
         if merged.a == NULL:
             return False
         of_a, of_b = int(hull.nodes[merged.a].label), int(hull.nodes[merged.b].label)
@@ -187,8 +187,10 @@ class Asking:
         lead = self._lead(stream, around, index, place, NULL)
         answers = self.shards.ask(take, key, self.model, place, lead)
         log_c, n_taken, sums = self._added(answers)
-        changed = insert.begin_birth(
-            stream, self.model, self.sticks, hull, around, index, lead, log_c, n_taken, sums
+        changed = _typed(
+            insert.begin_birth(
+                stream, self.model, self.sticks, hull, around, index, lead, log_c, n_taken, sums
+            )
         )
         if changed.b == NULL:
             return False
@@ -216,8 +218,8 @@ class Asking:
         targets = nearby.prepare_targets(self.model, hull, around)
         answers = self.shards.ask(send, key, self.model, label, targets)
         log_g, n_taken, sums = self._added(answers)
-        changed = insert.begin_death(
-            stream, self.model, self.sticks, hull, going, log_g, n_taken, sums
+        changed = _typed(
+            insert.begin_death(stream, self.model, self.sticks, hull, going, log_g, n_taken, sums)
         )
         if changed.b == NULL:
             return False
@@ -302,6 +304,14 @@ class Asking:
         data = take_rows(join_rows([rows for rows, _, _ in pieces]), order)
         found, back = (np.concatenate([piece[k] for piece in pieces])[order] for k in (1, 2))
         return data, found, back
+
+
+def _typed(record: Any) -> Any:
+    """Return a record with its entity as compiled code has it.
+
+    Python gets a number without sign as an int, which compiled code would take for one with sign.
+    """
+    return record._replace(entity=np.uint64(record.entity))
 
 
 # -- questions -------------------------------------------------------------------------------------

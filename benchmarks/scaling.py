@@ -1,0 +1,367 @@
+"""Sweeps on a Dask cluster: what they cost, and what that says of larger clusters.
+
+Data are bits near a known tree of 40 nodes, and chains start at the truth (:mod:`sweep`).
+
+``measure`` runs sweeps of the default schedule on one thread and on 1, 2 and 4 workers of this
+machine, for two numbers of data, and counts questions, bytes and seconds of processors, which other
+programs on the machine disturb less than the time on the clock. For W workers and N data the model
+is
+
+    seconds = client(W) + worker(N / W)
+    client(W) = own + per_worker * W
+    worker(n) = per_sweep + per_datum * n
+
+as if every worker had a core of its own, and the client too; the network comes later. It is fitted
+on 1 and 2 workers, and predicts 4. ``simulate`` puts its numbers into a cluster of up to 1,000
+workers, with a network and with workers that are slow now and then, question by question.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import os
+import pickle
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sweep import N_BITS
+from sweep import simulate as simulate_data
+from treestick import BernoulliTree
+from treestick.chain import run_chain
+from treestick.estimators.elsewhere import Cluster, Last
+from treestick.models.bernoulli import Bits
+from treestick.store.labels import LabelFiles
+from treestick.whereabouts import Elsewhere
+
+N_NODES = 40
+
+
+class Measured(NamedTuple):
+    """A sweep; means over several.
+
+    All runs on the same data make the same draws, so a sweep is the same work in each: of several
+    runs, the least that it took counts.
+    """
+
+    n_workers: int
+    """0 for one thread of this process."""
+    n_data: int
+    seconds: float
+    """On the clock,"""
+    client: float
+    """of a processor in the client,"""
+    worker: float
+    """and in the worker that has most to do."""
+    n_questions: float = 0.0
+    n_sent: float = 0.0
+    """Bytes to all workers,"""
+    n_received: float = 0.0
+    """and from them."""
+    peak: int = 0
+    """Most memory that the client has had, in bytes."""
+
+
+class Costs(NamedTuple):
+    """What a sweep consists of, see the module."""
+
+    own: float
+    per_worker: float
+    per_sweep: float
+    per_datum: float
+    n_questions: float
+    n_sent: float
+    """Bytes to each worker,"""
+    n_received: float
+    """and from it."""
+
+
+# -- sweeps on this machine ------------------------------------------------------------------------
+
+
+def write(folder: Path, n_data: int) -> None:
+    """Write data, labels and the state of a chain."""
+    state, data = simulate_data(n_data, N_NODES)
+    for k, start in enumerate(range(0, n_data, 50_000)):
+        rows = data.packed[start : start + 50_000]
+        np.save(folder / f"part-{k:03d}.npy", np.unpackbits(rows, axis=1, bitorder="little"))
+    np.save(folder / "packed.npy", data.packed)
+    LabelFiles(folder / "labels").write(1, 0, state.assignments)
+    nowhere = state._replace(assignments=np.empty(0, dtype=np.int64))
+    (folder / "state").write_bytes(pickle.dumps(nowhere))
+
+
+class Times(NamedTuple):
+    """Of each sweep: seconds on the clock, and of processors in the client and in a worker."""
+
+    seconds: list[float]
+    client: list[float]
+    worker: list[float]
+
+
+def time_sweeps(
+    chain: Iterator[Any], n_sweeps: int, of_workers: Callable[[], dict[str, float]] = dict
+) -> Times:
+    """Make sweeps; ``of_workers`` gives seconds of processors so far."""
+    times = Times([], [], [])
+    for _ in range(n_sweeps):
+        before = of_workers()
+        start, began = time.perf_counter(), time.process_time()
+        next(chain)
+        times.client.append(time.process_time() - began)
+        times.seconds.append(time.perf_counter() - start)
+        after = of_workers()
+        times.worker.append(max((after[name] - before[name] for name in after), default=0.0))
+    return times
+
+
+def on_one_thread(folder: Path, n_sweeps: int) -> tuple[Times, Measured]:
+    """Make sweeps on one thread of this process."""
+    data = Bits(np.load(folder / "packed.npy"))
+    state = pickle.loads((folder / "state").read_bytes())
+    labels = LabelFiles(folder / "labels").read_all(1)
+    chain = run_chain(1, 0, state._replace(assignments=labels), data, 0)
+    time_sweeps(chain, 2)
+    return time_sweeps(chain, n_sweeps), Measured(0, labels.size, 0.0, 0.0, 0.0)
+
+
+@contextlib.contextmanager
+def running_cluster(n_workers: int) -> Iterator[Any]:
+    """Start scheduler and workers, each a process of its own; give the client."""
+    distributed: Any = importlib.import_module("distributed")  # not typed
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    run = [sys.executable, "-m"]
+    scheduler = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--no-dashboard"]
+    worker = ["distributed.cli.dask_worker", address, "--no-dashboard", "--nthreads", "1"]
+    started = [subprocess.Popen([*run, *scheduler, "--port", address.rpartition(":")[2]])]
+    started += [subprocess.Popen([*run, *worker, "--no-nanny"]) for _ in range(n_workers)]
+    try:
+        with distributed.Client(address, timeout=60) as client:
+            client.wait_for_workers(n_workers)
+            yield client
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def on_workers(n_workers: int, folder: Path, n_sweeps: int) -> tuple[Times, Measured]:
+    """Make sweeps on worker processes of this machine, one thread each."""
+    with running_cluster(n_workers) as client:
+        cluster = Cluster(client, BernoulliTree(), str(folder / "part-*.npy"), 60.0)
+        crew = cluster.crew("measured", N_BITS, LabelFiles(folder / "labels"), lambda: Last(0, 1))
+        n_asked = 0
+
+        def each(ops: Any) -> Any:
+            nonlocal n_asked
+            n_asked += 1
+            return crew.each(ops)
+
+        where = Elsewhere(cluster.source.n_rows, each)
+        chain = run_chain(1, 0, pickle.loads((folder / "state").read_bytes()), where, 0)
+        time_sweeps(chain, 2)  # in which the workers read their data, and compile
+        n_asked = cluster.workers.n_sent = cluster.workers.n_received = 0
+        times = time_sweeps(chain, n_sweeps, lambda: dict(client.run(time.process_time)))
+        cluster.close()
+        return times, Measured(
+            n_workers,
+            cluster.source.n_rows,
+            0.0,
+            0.0,
+            0.0,
+            n_asked / n_sweeps,
+            cluster.workers.n_sent / n_sweeps,
+            cluster.workers.n_received / n_sweeps,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+
+
+def in_process(what: str, folder: Path, *arguments: int) -> Any:
+    """Do it in a process of its own, whose memory is its own; return what it prints."""
+    command = [sys.executable, __file__, what, *map(str, arguments), "--folder", str(folder)]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(finished.stdout or "null")
+
+
+# -- the cost model --------------------------------------------------------------------------------
+
+
+def critical(one: Measured) -> float:
+    """Return the seconds of a sweep if the client and every worker had a core of their own."""
+    return one.client + one.worker
+
+
+def predict(costs: Costs, n_workers: int, n_data: float) -> float:
+    """Return the same from the model."""
+    client = costs.own + costs.per_worker * n_workers
+    worker = costs.per_sweep + costs.per_datum * n_data / n_workers
+    return client + worker
+
+
+def fit(measured: list[Measured]) -> Costs:
+    """Fit the model by least squares."""
+    counts = np.array([[1.0, one.n_workers] for one in measured])
+    own, per_worker = _solve(counts, np.array([one.client for one in measured]))
+    sizes = np.array([[1.0, one.n_data / one.n_workers] for one in measured])
+    per_sweep, per_datum = _solve(sizes, np.array([one.worker for one in measured]))
+    last = measured[-1]
+    return Costs(
+        own, per_worker, per_sweep, per_datum,
+        statistics.mean(one.n_questions for one in measured),
+        last.n_sent / last.n_workers,
+        last.n_received / last.n_workers,
+    )  # fmt: skip
+
+
+def _solve(rows: Any, values: Any) -> tuple[float, float]:
+    """Return coefficients, each >= 0, that err little in proportion."""
+    from scipy.optimize import nnls
+
+    found, _ = nnls(rows / values[:, None], np.ones(values.size))
+    return float(found[0]), float(found[1])
+
+
+def measure(n_large: int, n_small: int, n_sweeps: int, n_rounds: int) -> None:
+    """Measure, fit, predict, and print it all."""
+    measured: dict[tuple[int, int], Measured] = {}
+    rounds: dict[tuple[int, int], list[Any]] = {}
+    for n_data in (n_small, n_large):
+        with tempfile.TemporaryDirectory() as name:
+            in_process("write", Path(name), n_data)
+            for _ in range(n_rounds):
+                for n_workers in (0, 1, 2, 4):
+                    times, counted = in_process("sweeps", Path(name), n_workers, n_sweeps)
+                    rounds.setdefault((n_workers, n_data), []).append(times)
+                    measured[n_workers, n_data] = Measured(*counted)
+        for key, of_rounds in rounds.items():
+            least = np.min(of_rounds, axis=0).mean(axis=1)
+            measured[key] = measured[key]._replace(**dict(zip(Times._fields, least, strict=True)))
+        for key, one in measured.items():
+            if key[1] == n_data:
+                print(json.dumps(one._asdict()), flush=True)
+    costs = fit([one for one in measured.values() if one.n_workers in (1, 2)])
+    print(json.dumps(costs._asdict()))
+    for n_data in (n_small, n_large):
+        expected, found = predict(costs, 4, n_data), critical(measured[4, n_data])
+        gain = measured[0, n_data].client / critical(measured[2, n_data])
+        print(
+            f"{n_data} data: 4 workers {1e3 * expected:.0f} ms predicted, {1e3 * found:.0f} ms "
+            f"measured, {expected / found - 1.0:+.0%}; 2 workers {gain:.2f} times as fast as one "
+            f"thread by processors, {measured[0, n_data].seconds / measured[2, n_data].seconds:.2f}"
+            " times by the clock"
+        )
+
+
+# -- a cluster that is not there -------------------------------------------------------------------
+
+
+class Network(NamedTuple):
+    """What lies between the client and its workers, and how workers differ."""
+
+    latency: float = 2e-4
+    """Seconds from one machine to another."""
+    bandwidth: float = 1.25e9
+    """Bytes per second of the client's connection, which all workers share: 10 Gbit/s."""
+    slow_share: float = 0.01
+    """Of answers that take longer,"""
+    slow_factor: float = 3.0
+    """by this factor; all others vary by"""
+    spread: float = 0.05
+
+
+PARTS = ("computing", "waiting for slow workers", "talking", "the client's own moves")
+
+
+def simulate_sweep(
+    rng: np.random.Generator, costs: Costs, network: Network, n_workers: int, n_data: float
+) -> dict[str, float]:
+    """Return where the seconds of a sweep go, on machines with one core each.
+
+    The client sends a question to one worker after the other; each computes; the client takes up
+    the answers one after the other as they come. The next question waits for the last answer.
+    """
+    n_questions = round(costs.n_questions)
+    compute = (costs.per_sweep + costs.per_datum * n_data / n_workers) / n_questions
+    handling = 0.5 * costs.per_worker / n_questions
+    out = max(costs.n_sent / n_questions / network.bandwidth, handling)
+    back = max(costs.n_received / n_questions / network.bandwidth, handling)
+    total = waited = 0.0
+    for _ in range(n_questions):
+        factor = 1.0 + network.spread * np.abs(rng.normal(size=n_workers))
+        factor[rng.random(n_workers) < network.slow_share] *= network.slow_factor
+        told = np.arange(1, n_workers + 1) * out + network.latency
+        ready = np.sort(told + compute * factor) + network.latency
+        # From answer k on, the client has at least all that are left to take up.
+        total += float(np.max(ready + back * np.arange(n_workers, 0, -1)))
+        waited += float(np.max(compute * factor)) - compute
+    computing = compute * n_questions
+    parts = (computing, waited, total - computing - waited, costs.own)
+    return dict(zip(PARTS, parts, strict=True))
+
+
+def simulate(costs: Costs, n_data: float, network: Network) -> None:
+    """Print sweeps on clusters of up to 1,000 workers."""
+    rng = np.random.default_rng(0)
+    print(f"| workers | s per sweep | the model | efficiency | {' | '.join(PARTS)} |")
+    print(f"|---|---|---|---|{'---|' * len(PARTS)}")
+    alone = predict(costs, 1, n_data)
+    for n_workers in (1, 2, 4, 10, 30, 100, 300, 1000):
+        sweeps = [simulate_sweep(rng, costs, network, n_workers, n_data) for _ in range(20)]
+        mean = {part: statistics.mean(one[part] for one in sweeps) for part in PARTS}
+        seconds = sum(mean.values())
+        cells = " | ".join(f"{mean[part]:.2f}" for part in PARTS)
+        model = predict(costs, n_workers, n_data)
+        gain = alone / seconds / n_workers
+        print(f"| {n_workers} | {seconds:.2f} | {model:.2f} | {gain:.0%} | {cells} |")
+
+
+COSTS = Costs(0.065, 0.017, 0.039, 1.68e-6, 32.0, 1.63e6, 1.81e6)
+"""As measured with 1, 2 and 4 workers, see docs/scaling.md."""
+
+
+def main() -> None:
+    """Parse arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("measure", "simulate", "write", "sweeps"))
+    parser.add_argument("numbers", type=int, nargs="*", help="for the processes of measure")
+    parser.add_argument("--folder", type=Path, help="for the processes of measure")
+    parser.add_argument("--data", type=int, default=500_000, help="the larger number of data")
+    parser.add_argument("--few", type=int, default=50_000, help="the smaller one")
+    parser.add_argument("--sweeps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--costs", type=Path, help="JSON file with costs, as `measure` prints them")
+    parser.add_argument("--large", type=float, default=1e9, help="data of the simulated cluster")
+    given = parser.parse_args()
+    if given.what == "measure":
+        measure(given.data, given.few, given.sweeps, given.rounds)
+    elif given.what == "write":
+        write(given.folder, *given.numbers)
+    elif given.what == "sweeps":
+        n_workers, n_sweeps = given.numbers
+        if n_workers == 0:
+            found = on_one_thread(given.folder, n_sweeps)
+        else:
+            found = on_workers(n_workers, given.folder, n_sweeps)
+        print(json.dumps(found))
+    else:
+        costs = COSTS if given.costs is None else Costs(**json.loads(given.costs.read_text()))
+        simulate(costs, given.large, Network())
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
