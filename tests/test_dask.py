@@ -1,8 +1,14 @@
 """Fitting on a Dask cluster: real worker processes, real kills, the same draws."""
 
+import importlib
+import importlib.metadata
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -106,8 +112,32 @@ def test_a_scheduler_that_does_not_answer_is_named() -> None:
 @pytest.mark.parametrize(("found", "said"), [(None, "no treestick"), ("0.0.9", "0.0.9, and here")])
 def test_workers_with_another_version_are_named(found: str | None, said: str) -> None:
     with pytest.raises(InvalidValue, match=rf"tcp://a:1 has .*{said}") as raised:
-        dask_workers.check_version(found, "tcp://a:1")
+        dask_workers.check_version(found, "tcp://a:1", __version__)
     assert __version__ in str(raised.value)
+
+
+class Client:
+    """Runs a function where there is no treestick, as Dask's does on a worker."""
+
+    status = "running"
+    scheduler = SimpleNamespace(address="tcp://scheduler:1")
+
+    def run(self, function: Any) -> dict[str, str]:
+        script = "import pickle, sys; sys.modules['treestick'] = None; "
+        script += "print(pickle.loads(sys.stdin.buffer.read())())"
+        sent: bytes = importlib.import_module("distributed.protocol.pickle").dumps(function)
+        finished = subprocess.run(
+            [sys.executable, "-c", script], input=sent, stdout=subprocess.PIPE, check=True
+        )
+        return {"tcp://a:1": finished.stdout.decode().strip()}
+
+
+def test_a_worker_without_treestick_can_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = Client()
+    monkeypatch.setattr(dask_workers, "__version__", "0.0.9")
+    found = importlib.metadata.version("treestick")
+    with pytest.raises(InvalidValue, match=rf"tcp://a:1 has treestick {re.escape(found)}, and"):
+        dask_workers.DaskWorkers(client)
 
 
 # -- rows that a worker holds ----------------------------------------------------------------------

@@ -95,7 +95,7 @@ class DaskWorkers:
                 return None
 
         for worker, found in self._client.run(version).items():
-            check_version(found, worker)
+            check_version(found, worker, __version__)
 
     def identity(self) -> dict[str, dict[str, Any]]:
         """Return what the scheduler knows of each worker that there is now, by its address."""
@@ -161,7 +161,7 @@ class DaskWorkers:
                 raise Lost(worker) from error
             except ModuleNotFoundError as error:
                 if (error.name or "").partition(".")[0] == "treestick":
-                    check_version(None, worker)
+                    check_version(None, worker, __version__)
                 raise
             if isinstance(answer, Failed):
                 raise answer.error
@@ -185,7 +185,7 @@ class DaskWorkers:
             self._client.close()  # type: ignore[no-untyped-call]
 
 
-def check_version(found: str | None, worker: str, here: str = __version__) -> None:
+def check_version(found: str | None, worker: str, here: str) -> None:
     """Raise if a worker has another version than the client, or none."""
     if found is None:
         raise InvalidValue(f"the worker {worker} has no treestick; install {here} there")
