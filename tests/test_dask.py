@@ -89,7 +89,7 @@ def test_dask_needs_a_client_and_a_model_that_can() -> None:
     X = np.zeros((4, 2), dtype=int)
     with pytest.raises(InvalidValue, match=r"engine='dask' needs a client"):
         BernoulliTree(engine="dask").fit(X)
-    able = "BernoulliTree, GaussianTree, MultinomialTree"
+    able = "BernoulliTree, .*GaussianTree, .*MultinomialTree"  # and those that other tests define
     for kind in (HDPTree, TopicTree):
         with pytest.raises(InvalidValue, match=rf"{kind.__name__}: engine='dask' is for {able}"):
             kind(engine="dask").fit(X)

@@ -72,21 +72,22 @@ def run_processes(
             for ready in wait(list(numbers), timeout=0.5):
                 assert isinstance(ready, Connection)
                 number = numbers[ready]
-                try:
-                    kind, content = ready.recv()
-                except (EOFError, ConnectionResetError):
-                    process, _ = running.pop(number)
-                    process.join()
-                    was_ended = interrupted and number not in at_work
-                    if process.exitcode != 0 and number not in died and not was_ended:
-                        died[number] = _reason(process.exitcode)
-                    is_warm = True
-                    continue
-                if kind == "failed":
-                    died[number] = content
-                elif heard(number, content):
-                    at_work.add(number)
-                    is_warm = True
+                with _blocked_signals():  # what was received is not forgotten
+                    try:
+                        kind, content = ready.recv()
+                    except (EOFError, ConnectionResetError):
+                        process, _ = running.pop(number)
+                        process.join()
+                        was_ended = interrupted and number not in at_work
+                        if process.exitcode != 0 and number not in died and not was_ended:
+                            died[number] = _reason(process.exitcode)
+                        is_warm = True
+                        continue
+                    if kind == "failed":
+                        died[number] = content
+                    elif heard(number, content):
+                        at_work.add(number)
+                        is_warm = True
         except KeyboardInterrupt:
             interrupted = True
             for number, (process, connection) in running.items():
