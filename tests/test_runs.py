@@ -25,6 +25,7 @@ from treestick.estimators import (
     GaussianTree,
     HDPTree,
     MultinomialTree,
+    TopicTree,
     commands,
     sampled,
 )
@@ -37,8 +38,11 @@ QUICK: dict[str, Any] = {
 }  # fmt: skip
 CLI = [sys.executable, "-m", "treestick"]
 LONG = pytest.mark.long
-OTHERS = [pytest.param(kind, marks=LONG) for kind in (GaussianTree, MultinomialTree, HDPTree, LDA)]
-ALL = pytest.mark.parametrize("kind", [BernoulliTree, *OTHERS])
+OTHERS = (GaussianTree, MultinomialTree, HDPTree, LDA, TopicTree)
+ALL = pytest.mark.parametrize(
+    "kind", [BernoulliTree, *(pytest.param(kind, marks=LONG) for kind in OTHERS)]
+)
+OF_DOCUMENTS = (LDA, TopicTree)
 pytestmark = pytest.mark.filterwarnings("ignore:the chains disagree")
 
 
@@ -47,7 +51,7 @@ def make_data(kind: type[SampledEstimator], n: int = 40) -> Any:
     X = rng.normal(size=(n, 3)) + 4.0 * (np.arange(n) % 2)[:, None]
     if kind is BernoulliTree:
         X = (X > 2.0).astype(float)
-    elif kind in (MultinomialTree, LDA):
+    elif kind in (MultinomialTree, *OF_DOCUMENTS):
         X = rng.poisson(1.0 + 5.0 * ((np.arange(n)[:, None] + np.arange(3)) % 2)).astype(float)
     names = [f"={k}" for k in range(n)]
     return pd.DataFrame(X, columns=["fins", "legs", "wings"], index=names)
@@ -76,7 +80,7 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(
     for other in (model, loaded):
         assert_same(other, whole)
         np.testing.assert_array_equal(other.score_samples(X), whole.score_samples(X))
-        assert other.n_iter_ == 12
+        assert other.n_iter_ == 12 + 100 * (kind is TopicTree)  # which has sweeps of the tree alone
         assert other.feature_names_in_.tolist() == ["fins", "legs", "wings"]
     assert RunFolder(run_dir).ids() == X.index.tolist()
     assert loaded.get_params() == model.get_params() | {"run_dir": str(run_dir)}
@@ -198,13 +202,13 @@ class DyingTree(BernoulliTree):
 
 
 NAMES = {BernoulliTree: "bernoulli", GaussianTree: "gaussian", MultinomialTree: "multinomial",
-         HDPTree: "hdp", LDA: "lda"}  # fmt: skip
+         HDPTree: "hdp", LDA: "lda", TopicTree: "topics"}  # fmt: skip
 
 
 def write_data(kind: type[SampledEstimator], folder: Path) -> Any:
     """Write data for the command line, and return them as Python has them."""
     X = make_data(kind)
-    if kind is not LDA:
+    if kind not in OF_DOCUMENTS:
         X.to_csv(folder / "data.csv", index_label="id")
         return X
     rows = [" ".join(["3", *(f"{w}:{n:.0f}" for w, n in enumerate(row))]) for row in X.to_numpy()]
@@ -213,7 +217,7 @@ def write_data(kind: type[SampledEstimator], folder: Path) -> Any:
 
 
 def command(kind: type[SampledEstimator], folder: Path, n_draws: int) -> list[str]:
-    name = "data.ldac" if kind is LDA else "data.csv"
+    name = "data.ldac" if kind in OF_DOCUMENTS else "data.csv"
     return [
         *CLI, "fit", str(folder / name), "-o", str(folder / "run"), "--model", NAMES[kind],
         "--draws", str(n_draws), "--burn-in", "10", "--thin", "1", "--chains", "2", "--seed", "5",
@@ -261,7 +265,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
 
 
 @LONG
-@pytest.mark.parametrize("kind", [BernoulliTree, GaussianTree, MultinomialTree, HDPTree, LDA])
+@pytest.mark.parametrize("kind", [BernoulliTree, *OTHERS])
 def test_killed_and_resumed_twenty_times(kind: type[SampledEstimator], tmp_path: Path) -> None:
     kill_and_resume(kind, tmp_path, n_kills=20, n_draws=4_000)
 
