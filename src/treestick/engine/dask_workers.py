@@ -33,7 +33,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 """How often it is asked whether a worker that does not answer is still there."""
 SECONDS_TO_CONNECT = 10.0
 MOST_PLAIN = 2**24
-"""Bytes."""
+"""Bytes that are sent as they are; where there are more, Dask cuts them up."""
 SHARE_FOR_ROWS = 0.4
 """Of the memory that a worker may still use when the first rows come. All else that it needs, most
 of all while it compiles and while it reads rows, is in what remains."""
