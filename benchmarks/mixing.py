@@ -269,9 +269,8 @@ def table(arguments: argparse.Namespace) -> None:
         row = []
         for key in COMPARED:
             row.append(_rhat(np.array([_thin(one[key], length) for one in chains])))
-        row.append(
-            _rhat(np.array([one["integrated"][len(one["integrated"]) // 2 :] for one in chains]))
-        )
+        looks = min(len(one["integrated"]) for one in chains) // 2
+        row.append(_rhat(np.array([_thin(one["integrated"], looks) for one in chains])))
         agreed = 0
         of_pairs = np.array([_thin(one["relations"], length) for one in chains])
         for k in range(N_PAIRS):

@@ -21,9 +21,10 @@ from scipy.special import expit
 
 from laws import ALARM, p_mean
 from treestick import Tree, _jit, contract, prior
+from treestick._jit import compiled
+from treestick.diffusions import expected_bits, logit_moves
 from treestick.diffusions import gaussian as diffusions
-from treestick.models import bernoulli
-from treestick.models.bernoulli import Bernoulli, Bits
+from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
 from treestick.moves import parameters, tasks
 from treestick.moves.state import State, Sticks, draw_sticks_prior
@@ -34,6 +35,7 @@ from treestick.moves.tasks import (
     make_tasks,
     sum_statistics,
 )
+from treestick.packs import WIDTH, fill, load, store
 from treestick.prior.density import log_partition
 from treestick.prior.urn import fill_urn
 from treestick.random import make_key, open_stream
@@ -221,6 +223,14 @@ def test_bernoulli_below_the_tree_is_an_integral(spread: float, levels: int) -> 
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-6)
 
 
+@compiled
+def expected_logistics(mean: Floats, spread: float, one: Floats, zero: Floats) -> None:
+    for first in range(0, mean.size, WIDTH):
+        both = expected_bits.expected_logistics(load(mean, first, 0.0), fill(spread))
+        store(one, first, both[0])
+        store(zero, first, both[1])
+
+
 @pytest.mark.parametrize(
     "spread",
     [1e-4, 0.05, 0.6, 0.601, 1.25, 1.251, 2.0, 2.001, 2.8, 4.0, 5.6, 8.0, 8.001, 30.0, 100.0],
@@ -229,8 +239,10 @@ def test_an_expected_logistic_is_as_near_as_it_says(spread: float) -> None:
     """Relative to either outcome; at the ends of all rules, where they are worst."""
     mean = np.concatenate([np.linspace(-30.0, 30.0, 41), [-0.5, 0.5]])
     one, zero = log_expected_logistic(mean, np.full(mean.size, spread))
-    found = np.log([bernoulli._expected_logistic(m, spread) for m in mean])
-    np.testing.assert_allclose(found, np.stack([one, zero], axis=1), rtol=0.0, atol=1e-7)
+    found_one, found_zero = np.empty(mean.size), np.empty(mean.size)
+    expected_logistics(mean, spread, found_one, found_zero)
+    np.testing.assert_allclose(np.log(found_one), one, rtol=0.0, atol=1e-7)
+    np.testing.assert_allclose(np.log(found_zero), zero, rtol=0.0, atol=1e-7)
 
 
 # -- Gaussian parameters ---------------------------------------------------------------------------
@@ -403,7 +415,7 @@ def one_logit(n: int, s: int, step: float, n_replications: int) -> Logits:
     mean, variance = -0.5, 2.0
     model = Bernoulli(full, full, full, mean * full, variance * full, step)
     table, statistics = table_of([-1], [n]), s * full[np.newaxis]
-    curvature = bernoulli._curvature(model, table, statistics, 1)
+    curvature = logit_moves.curvature_of(model, table, statistics, 1)
     middle = math.log((s + 0.5) / (n - s + 0.5))
     width = 12.0 / math.sqrt(curvature[0, 0])
     grid = np.linspace(min(middle, mean) - width, max(middle, mean) + width, 400_001)
@@ -431,7 +443,7 @@ def test_hamiltonian_move_leaves_the_posterior_of_a_logit(n: int, s: int) -> Non
     theta = exact_logits(np.random.default_rng(1), logits)
     for sweep in range(8):
         before, key = theta.copy(), make_key(1, sweep=sweep)
-        accepted = bernoulli._hamiltonian_move(key, model, table, statistics, theta, curvature)
+        accepted = logit_moves.hamiltonian_move(key, model, table, statistics, theta, curvature)
         assert accepted == np.sum(theta != before)
         assert 0.5 < accepted / theta.size < 0.999
     assert p_of_density(theta[0], logits.grid, logits.log_density) > ALARM
@@ -444,7 +456,7 @@ def test_slice_move_leaves_the_posterior_of_a_logit(n: int, s: int) -> None:
     theta = exact_logits(np.random.default_rng(1), logits)
     for sweep in range(8):
         before, key = theta.copy(), make_key(1, sweep=sweep)
-        bernoulli._slice_move(key, model, table, statistics, theta, curvature)
+        logit_moves.slice_move(key, model, table, statistics, theta, curvature)
         assert np.all(theta != before)
     assert p_of_density(theta[0], logits.grid, logits.log_density) > ALARM
 
@@ -454,17 +466,17 @@ def test_slice_move_comes_from_far_away() -> None:
     theta = np.linspace(-40.0, 40.0, 20_000)[np.newaxis]
     for sweep in range(30):
         key = make_key(1, sweep=sweep)
-        bernoulli._slice_move(key, *logits[:3], theta, logits.curvature)
+        logit_moves.slice_move(key, *logits[:3], theta, logits.curvature)
     assert p_of_density(theta[0], logits.grid, logits.log_density) > ALARM
 
 
 @pytest.mark.parametrize("n", [10, 1000, 100_000, 1_000_000])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.97])
 def test_acceptance_does_not_fall_as_data_grow(share: float, n: int) -> None:
-    logits = one_logit(n, round(share * n), bernoulli.FIRST_STEP, 2000)
+    logits = one_logit(n, round(share * n), FIRST_STEP, 2000)
     theta = exact_logits(np.random.default_rng(1), logits)
     moved = theta.copy()
-    accepted = bernoulli._hamiltonian_move(
+    accepted = logit_moves.hamiltonian_move(
         make_key(1), *logits[:3], moved, curvature=logits.curvature
     )
     assert accepted > 0.8 * theta.size
@@ -483,7 +495,7 @@ def test_curvature_is_that_of_prior_and_shares() -> None:
     expected[0] += 1.0 / model.root_variance
     for k, parent in enumerate(PARENTS[1:], start=1):
         expected[[k, parent]] += 1.0 / model.diffusion
-    found = bernoulli._curvature(model, table, statistics, len(PARENTS))
+    found = logit_moves.curvature_of(model, table, statistics, len(PARENTS))
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 

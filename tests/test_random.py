@@ -50,6 +50,15 @@ def test_reopening_starts_the_stream_of_the_new_key() -> None:
     ]
 
 
+def test_a_stream_can_be_opened_behind_words_that_others_draw() -> None:
+    key = random.make_key(5, 1, 2)
+    stream = random.open_stream(key)
+    words = [int(random.next_word(stream)) for _ in range(20)]
+    for n in range(12):
+        later = random.open_at(key, n)
+        assert [int(random.next_word(later)) for _ in range(8)] == words[n : n + 8]
+
+
 # -- laws ----------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
 from treestick._jit import compiled
@@ -95,6 +95,9 @@ if numba.config.DISABLE_JIT:
     def store(array: Any, start: int, values: Any) -> None:
         """Write sixteen entries."""
         array[start : start + LANES] = values
+
+    def fetch(array: Any, start: int) -> None:
+        """Ask for sixteen entries, which are needed soon."""
 
     def fill(x: Any) -> Any:
         """Return a vector with x in all lanes."""
@@ -190,6 +193,23 @@ else:
             return context.get_dummy_value()
 
         return types.void(array, types.intp, LANES_TYPE), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def fetch(typing_context: Any, array: Any, start: Any) -> Any:
+        """Ask for sixteen entries, which are needed soon."""
+        if not _is_row(array):
+            return None
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = ir.IntType(8).as_pointer()
+            place = _place(context, builder, signature.args[0], *arguments)
+            kind = ir.FunctionType(ir.VoidType(), [pointer, INDEX, INDEX, INDEX])
+            ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            # To be read, to be kept near, data.
+            builder.call(ask, [builder.bitcast(place, pointer), INDEX(0), INDEX(3), INDEX(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp), generate
 
     @intrinsic  # type: ignore[untyped-decorator]
     def fill(typing_context: Any, x: Any) -> Any:

@@ -267,6 +267,16 @@ def reopen(stream: Stream, key: Key) -> None:
 
 
 @compiled
+def open_at(key: Key, n: int) -> Stream:
+    """Return a new stream of which ``n`` words are used: what others do not need is not drawn."""
+    stream = open_stream(key)
+    stream[2] = np.uint64(n // np.int64(_BLOCK))
+    for _ in range(n % np.int64(_BLOCK)):
+        next_word(stream)
+    return stream
+
+
+@compiled
 def next_word(stream: Stream) -> np.uint64:
     """Return 64 random bits."""
     if stream[_USED] == _BLOCK:

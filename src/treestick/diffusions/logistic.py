@@ -5,13 +5,14 @@ What a normal law and n bits, of which some are one, say of a logit t is
     log p(t) = ones * t - n log(1 + e**t) - precision * (t - centre)**2 / 2 + constant,
 
 which is concave (:class:`Logit`). The proposal (:func:`propose`) takes values and slopes of it at
-seven places about the mode, and draws from the polygon near this curve (:mod:`.loglinear`).
+seven places about the mode, and draws from the polygon near this curve (:mod:`.loglinear`). Logits
+are numbers or packs of eight (:mod:`treestick.packs`); proposals are for packs.
 
 Rule 1. Places are chosen by how far the curve has dropped from its mode, on both sides apart. Most
 curves are about parabolas, for which places at fixed parts of the outermost are right; a side that
 is no such curve (flat, then a wall) has its places searched one by one.
 Rule 2. The proposal is a function of the law, never of the t that it replaces, so that its density
-can be computed again.
+can be computed again; nor of the other laws in its pack.
 
 Measured over 256 dimensions, the weight log(p / q) has a standard deviation of 0.06 as long as
 variances are below 3; of 0.1 at a variance of 10. Where a wide law meets bits that are all equal it
@@ -19,7 +20,7 @@ grows: to 0.5 at a variance of 100, to 7 at 10,000.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,19 @@ from treestick.diffusions.loglinear import (
     log_density,
     make_curve,
     make_polygon,
+)
+from treestick.packs import (
+    WIDTH,
+    any_less,
+    exp,
+    larger,
+    load,
+    log,
+    size,
+    smaller,
+    sqrt,
+    store,
+    where_less,
 )
 from treestick.random import Stream, exponential, normal, uniform
 
@@ -58,31 +72,26 @@ _LARGE = 4.0
 
 
 @compiled
-def softplus(x: float) -> float:
+def softplus(x: Any) -> Any:
     """Return log(1 + exp(x)) without overflow."""
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+    return larger(x, 0.0) + log(1.0 + exp(-size(x)))
 
 
 @compiled
-def logistic(x: float) -> float:
+def logistic(x: Any) -> Any:
     """Return 1 / (1 + exp(-x))."""
-    return 1.0 / (1.0 + math.exp(-x))
+    small = exp(-size(x))
+    return where_less(0.0, x, 1.0, small) / (1.0 + small)
 
 
 class Logit(NamedTuple):
-    """What is known of a logit; see the module."""
+    """What is known of a logit, or of eight; see the module."""
 
-    centre: float
-    precision: float
-    ones: float
+    centre: Any
+    precision: Any
+    ones: Any
     n: float
     """May be a sum of weights. At 0 the law is normal."""
-
-
-@compiled
-def make_desk() -> tuple[Floats, Floats]:
-    """Return a curve and a polygon, to work on, that serve for any number of proposals."""
-    return make_curve(_N_PLACES), make_polygon(_N_PLACES)
 
 
 @compiled
@@ -144,19 +153,18 @@ def _draw_tail(stream: Stream, z: float) -> float:
 
 
 @compiled
-def value_and_slope(logit: Logit, t: float) -> tuple[float, float]:
+def value_and_slope(logit: Logit, t: Any) -> tuple[Any, Any]:
     """Return log p(t), up to its constant, and its derivative."""
-    small = math.exp(-abs(t))
-    large = 1.0 / (1.0 + small)
-    share = large if t > 0.0 else small * large
+    small = exp(-size(t))
+    share = where_less(0.0, t, 1.0, small) / (1.0 + small)
     away = t - logit.centre
-    value = logit.ones * t - logit.n * (max(t, 0.0) + math.log(1.0 + small))
-    value -= 0.5 * logit.precision * away * away
-    return value, logit.ones - logit.n * share - logit.precision * away
+    value = logit.ones * t - logit.n * (larger(t, 0.0) + log(1.0 + small))
+    pull = logit.precision * away
+    return value - 0.5 * pull * away, logit.ones - logit.n * share - pull
 
 
 @compiled
-def given(lower: Logit, diffusion: float, t: float) -> Logit:
+def given(lower: Logit, diffusion: Any, t: Any) -> Logit:
     """Return the law of ``lower`` given the logit t above it."""
     precision = lower.precision + 1.0 / diffusion
     centre = (lower.precision * lower.centre + t / diffusion) / precision
@@ -167,97 +175,110 @@ def given(lower: Logit, diffusion: float, t: float) -> Logit:
 
 
 @compiled
-def first_guess(logit: Logit) -> float:
+def first_guess(logit: Logit) -> Any:
     """Return about where the mode is: the centre and the logit of the data's share, weighed."""
     share = (logit.ones + 0.5) / (logit.n + 1.0)
     weight = logit.n * share * (1.0 - share)
-    pull = logit.precision * logit.centre + weight * math.log(share / (1.0 - share))
+    pull = logit.precision * logit.centre + weight * log(share / (1.0 - share))
     return pull / (logit.precision + weight)
 
 
 @compiled
-def _derivatives(logit: Logit, t: float) -> tuple[float, float, float]:
+def _derivatives(logit: Logit, t: Any) -> tuple[Any, Any, Any]:
     """Return the first derivative of log p, minus the second, and the third."""
-    small = math.exp(-abs(t))
+    small = exp(-size(t))
     large = 1.0 / (1.0 + small)
-    share = large if t > 0.0 else small * large
+    share = where_less(0.0, t, large, small * large)
     bend = logit.n * large * large * small
     slope = logit.ones - logit.n * share - logit.precision * (t - logit.centre)
     return slope, logit.precision + bend, bend * (2.0 * share - 1.0)
 
 
 @compiled
-def find_mode(logit: Logit, t: float, tolerance: float) -> tuple[float, float, float]:
-    """Return the mode, and curvature and third derivative near it, by Newton's steps from t."""
-    low, high, before = -math.inf, math.inf, math.inf
+def find_mode(logit: Logit, t: Any, tolerance: float) -> tuple[Any, Any, Any]:
+    """Return the mode, and curvature and third derivative near it, by Newton's steps from t.
+
+    Logits of a pack that are there wait for the others.
+    """
+    low, before = 0.0 * t - math.inf, 0.0 * t + math.inf
+    high = before
+    square = tolerance * tolerance
     for _ in range(_MOST_STEPS):
         slope, curvature, third = _derivatives(logit, t)
-        step = slope / curvature
-        if step * slope <= tolerance * tolerance:
+        newton = slope / curvature
+        if not any_less(square, newton * slope):
             break
         low, high = _bracket(t, slope, logit.precision, low, high)
-        step = _guarded(step, t, slope, before, low, high)
-        before = abs(slope)
-        t += step
-    return t + step, curvature, third
+        step = _guarded(newton, t, slope, before, low, high)
+        before = size(slope)
+        t = t + where_less(square, newton * slope, step, 0.0)
+    return t + newton, curvature, third
 
 
 @compiled
-def _bracket(t: float, slope: float, least: float, low: float, high: float) -> tuple[float, float]:
+def _bracket(t: Any, slope: Any, least: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """Return better bounds of the mode, where the curvature is ``least`` or more everywhere."""
-    if slope > 0.0:
-        return max(low, t), min(high, t + slope / least)
-    return max(low, t + slope / least), min(high, t)
+    beyond = t + slope / least
+    low = larger(low, where_less(0.0, slope, t, beyond))
+    return low, smaller(high, where_less(0.0, slope, beyond, t))
 
 
 @compiled
-def _guarded(step: float, t: float, slope: float, before: float, low: float, high: float) -> float:
+def _guarded(step: Any, t: Any, slope: Any, before: Any, low: Any, high: Any) -> Any:
     """Return Newton's step, or one to the middle of the bounds where it leads nowhere."""
-    if abs(slope) > 0.5 * before or not low < t + step < high:
-        return 0.5 * (low + high) - t
-    return step
+    middle = 0.5 * (low + high) - t
+    step = where_less(0.5 * before, size(slope), middle, step)
+    step = where_less(low, t + step, step, middle)
+    return where_less(t + step, high, step, middle)
 
 
 # -- curves ----------------------------------------------------------------------------------------
 
 
 @compiled
-def _evaluate(logit: Logit, curve: Floats, first: int, last: int) -> None:
-    """Fill values and slopes of the curve, from place ``first`` to before ``last``."""
-    for k in range(first, last):
-        curve[VALUES, k], curve[SLOPES, k] = value_and_slope(logit, curve[PLACES, k])
-
-
-@compiled
 def _fill_curve(logit: Logit, curve: Floats) -> None:
-    """Fill the curve of a logit."""
+    """Fill the curves of a pack of logits."""
     mode, curvature, third = find_mode(logit, first_guess(logit), _NEAR)
-    scale = 1.0 / math.sqrt(curvature)
+    scale = 1.0 / sqrt(curvature)
     # To third order, the curve drops as far at scale * (z + lean z) as a parabola at scale * z.
-    lean = _REACH * third * scale * scale * scale / 6.0
-    longer = 1.0 + min(abs(lean), _MOST_LEAN)
-    left = _REACH * scale * (1.0 / longer if lean > 0.0 else longer)
-    right = _REACH * scale * (longer if lean > 0.0 else 1.0 / longer)
-    curve[PLACES, _SIDE] = mode
-    for j in range(_SIDE):
-        curve[PLACES, _SIDE - 1 - j] = mode - left * _STEPS[j]
-        curve[PLACES, _SIDE + 1 + j] = mode + right * _STEPS[j]
-    _evaluate(logit, curve, 0, _N_PLACES)
+    lean = _REACH * third * scale * scale * scale * (1.0 / 6.0)
+    longer = 1.0 + smaller(size(lean), _MOST_LEAN)
+    left = _REACH * scale * where_less(0.0, lean, 1.0 / longer, longer)
+    right = _REACH * scale * where_less(0.0, lean, longer, 1.0 / longer)
+    for k in range(_N_PLACES):
+        j = k - _SIDE
+        place = mode
+        if j < 0:
+            place = mode - left * _STEPS[-j - 1]
+        elif j > 0:
+            place = mode + right * _STEPS[j - 1]
+        value, slope = value_and_slope(logit, place)
+        store(curve[PLACES, k], 0, place)
+        store(curve[VALUES, k], 0, value)
+        store(curve[SLOPES, k], 0, slope)
     for side in (-1, 1):
-        if not _is_parabolic(curve, side):
-            _search_side(logit, curve, side)
+        _repair(logit, curve, side)
 
 
 @compiled
-def _is_parabolic(curve: Floats, side: int) -> bool:
-    """Say whether the places on one side do, as they are."""
-    top = curve[VALUES, _SIDE]
-    drop = top - curve[VALUES, _SIDE + side * _SIDE]
-    is_good = _LEAST_DROP <= drop <= _MOST_DROP
+def _repair(logit: Logit, curve: Floats, side: int) -> None:
+    """Search the places on one side of those logits whose places do not do as they are."""
+    top = load(curve[VALUES, _SIDE], 0, 0.0)
+    drop = top - load(curve[VALUES, _SIDE + side * _SIDE], 0, 0.0)
+    flaw = larger(_LEAST_DROP - drop, drop - _MOST_DROP)
     for j in range(_SIDE - 1):
-        here = top - curve[VALUES, _SIDE + side * (j + 1)]
-        is_good &= here >= _WALL * _STEPS[j] * _STEPS[j] * drop
-    return is_good
+        here = top - load(curve[VALUES, _SIDE + side * (j + 1)], 0, 0.0)
+        flaw = larger(flaw, _WALL * _STEPS[j] * _STEPS[j] * drop - here)
+    if any_less(0.0, flaw):
+        laws = np.empty((4, WIDTH))
+        store(laws[0], 0, logit.centre)
+        store(laws[1], 0, logit.precision)
+        store(laws[2], 0, logit.ones)
+        store(laws[3], 0, flaw)
+        for lane in range(WIDTH):
+            if laws[3, lane] > 0.0:
+                one = Logit(laws[0, lane], laws[1, lane], laws[2, lane], logit.n)
+                _search_side(one, curve[:, :, lane], side)
 
 
 @compiled
@@ -293,8 +314,9 @@ def _search_place(
     """Search place k, between the mode and ``far``; return how far from the mode it is."""
     near = 0.0
     for _ in range(_MOST_STEPS):
-        curve[PLACES, k] = curve[PLACES, _SIDE] + side * reach
-        _evaluate(logit, curve, k, k + 1)
+        place = curve[PLACES, _SIDE] + side * reach
+        curve[PLACES, k] = place
+        curve[VALUES, k], curve[SLOPES, k] = value_and_slope(logit, place)
         drop = curve[VALUES, _SIDE] - curve[VALUES, k]
         if least <= drop <= most:
             break
@@ -310,16 +332,22 @@ def _search_place(
 
 
 @compiled
+def make_desk() -> tuple[Floats, Floats]:
+    """Return curves and polygons, to work on, that serve for any number of proposals."""
+    return make_curve(_N_PLACES), make_polygon(_N_PLACES)
+
+
+@compiled
 def propose(
-    stream: Stream, logit: Logit, t: float, is_drawn: np.int64, curve: Floats, polygon: Floats
-) -> tuple[float, float]:
-    """Draw from the proposal q for a logit; return the draw and log q there.
+    stream: Stream, logit: Logit, t: Any, is_drawn: np.int64, curve: Floats, polygon: Floats
+) -> tuple[Any, Any]:
+    """Draw from the proposal q for eight logits; return the draws and log q of each.
 
     If not ``is_drawn``, nothing is drawn, and log q is at ``t``. Without data, q is the normal law
     itself. ``curve`` and ``polygon`` are overwritten.
     """
     if logit.n == 0.0:
-        return _propose_normal(stream, logit, t, is_drawn)
+        return _propose_normal(stream, logit, t, is_drawn, curve[PLACES, 0])
     _fill_curve(logit, curve)
     fill_polygon(curve, polygon)
     if is_drawn:
@@ -329,10 +357,12 @@ def propose(
 
 @compiled
 def _propose_normal(
-    stream: Stream, logit: Logit, t: float, is_drawn: np.int64
-) -> tuple[float, float]:
+    stream: Stream, logit: Logit, t: Any, is_drawn: np.int64, normals: Floats
+) -> tuple[Any, Any]:
     if is_drawn:
-        t = logit.centre + normal(stream) / math.sqrt(logit.precision)
+        for lane in range(WIDTH):
+            normals[lane] = normal(stream)
+        t = logit.centre + load(normals, 0, 0.0) / sqrt(logit.precision)
     away = t - logit.centre
-    log_q = 0.5 * (math.log(logit.precision / (2.0 * math.pi)) - logit.precision * away * away)
+    log_q = 0.5 * (log(logit.precision) - math.log(2.0 * math.pi) - logit.precision * away * away)
     return t, log_q

@@ -28,13 +28,14 @@ from treestick.diffusions.logistic import (
 )
 from treestick.diffusions.logit_trees import (
     CENTRE,
-    N_ROWS,
     ONES,
     PRECISION,
-    N,
     find_modes,
+    logits_at,
+    make_rows,
     pass_up,
 )
+from treestick.packs import WIDTH, fill, first_of, load, store, total
 from treestick.random import Stream
 from treestick.tree.table import NULL
 
@@ -61,9 +62,9 @@ def estimate(
     """Write the mode of the conditional, to a twentieth of its standard deviation."""
     precision = np.empty(theta.size)
     _see_neighbours(model, above, below, theta, precision)
-    for d in range(theta.size):
-        logit = Logit(theta[d], precision[d], statistics[d], 1.0 * n_here)
-        theta[d] = find_mode(logit, first_guess(logit), 0.05)[0]
+    for d in range(0, theta.size, WIDTH):
+        logit = _load_logits(theta, precision, statistics, n_here, d)
+        store(theta, d, find_mode(logit, first_guess(logit), 0.05)[0])
 
 
 @compiled
@@ -72,14 +73,26 @@ def log_evidence(
 ) -> float:
     """Return the log marginal likelihood by Laplace's approximation in each dimension."""
     mean, precision = np.empty(statistics.size), np.empty(statistics.size)
-    total = _see_neighbours(model, above, below, mean, precision)
-    for d in range(mean.size):
-        logit = Logit(mean[d], precision[d], statistics[d], 1.0 * n_here)
+    constant = _see_neighbours(model, above, below, mean, precision)
+    values = fill(0.0)
+    for d in range(0, mean.size, WIDTH):
+        logit = _load_logits(mean, precision, statistics, n_here, d)
         mode, curvature, _ = find_mode(logit, first_guess(logit), 0.3)
         value, slope = value_and_slope(logit, mode)
-        total += value + 0.5 * slope * slope / curvature
-        precision[d] = curvature
-    return total + gaussian.log_integral(precision)
+        value = value + 0.5 * slope * slope / curvature
+        values = values + first_of(value, mean.size - d)
+        store(precision, d, curvature)
+    return constant + total(values) + gaussian.log_integral(precision)
+
+
+@compiled
+def _load_logits(
+    centre: Floats, precision: Floats, ones: Floats, n_here: float, first: int
+) -> Logit:
+    """Return eight dimensions from ``first`` on; past the last one, N(0, 1)."""
+    return Logit(
+        load(centre, first, 0.0), load(precision, first, 1.0), load(ones, first, 0.0), 1.0 * n_here
+    )
 
 
 @compiled
@@ -113,29 +126,35 @@ def fit_group(stream: Stream, model: Any, group: Any, is_drawn: np.int64) -> flo
     logs = n_dimensions * math.log(2.0 * math.pi) + gaussian.sum_of_logs(model.diffusion)
     weight -= 0.5 * n_steps * logs
     curve, polygon = make_desk()
-    desk = np.empty((N_ROWS, n_nodes))
-    for d in range(n_dimensions):
-        diffusion = model.diffusion[d]
+    desk, own = make_rows(n_nodes), make_rows(n_nodes)
+    thetas = np.empty((n_nodes, WIDTH))
+    weights = fill(0.0)
+    for d in range(0, n_dimensions, WIDTH):
+        diffusion = load(model.diffusion, d, 1.0)
         for k in range(n_nodes):
-            desk[CENTRE, k], desk[PRECISION, k] = mean[k, d], precision[k, d]
-            desk[ONES, k], desk[N, k] = group.statistics[k, d], group.n_here[k]
-        find_modes(group.over, diffusion, desk)
-        pass_up(group.over, diffusion, desk)
+            for each in (desk, own):
+                store(each[CENTRE, k], 0, load(mean[k], d, 0.0))
+                store(each[PRECISION, k], 0, load(precision[k], d, 1.0))
+                store(each[ONES, k], 0, load(group.statistics[k], d, 0.0))
+        find_modes(group.over, group.n_here, diffusion, desk)
+        pass_up(group.over, group.n_here, diffusion, desk)
         for k in range(n_nodes):
             over = group.over[k]
-            t = group.theta[k, d]
-            logit = Logit(desk[CENTRE, k], desk[PRECISION, k], desk[ONES, k], desk[N, k])
+            logit = logits_at(desk, group.n_here, k)
+            above = fill(0.0)
             if over != NULL:
-                logit = given(logit, diffusion, group.theta[over, d])
+                above = load(thetas[over], 0, 0.0)
+                logit = given(logit, diffusion, above)
+            t = load(group.theta[k], d, 0.0)
             t, log_q = propose(stream, logit, t, is_drawn, curve, polygon)
-            weight -= log_q
-            own = Logit(mean[k, d], precision[k, d], desk[ONES, k], desk[N, k])
-            weight += value_and_slope(own, t)[0]
+            weight_here = value_and_slope(logits_at(own, group.n_here, k), t)[0] - log_q
             if over != NULL:
-                away = t - group.theta[over, d]
-                weight -= 0.5 * away * away / diffusion
-            group.theta[k, d] = t
-    return weight
+                away = t - above
+                weight_here = weight_here - 0.5 * away * away / diffusion
+            weights = weights + first_of(weight_here, n_dimensions - d)
+            store(thetas[k], 0, t)
+            store(group.theta[k], d, t)
+    return weight + total(weights)
 
 
 @compiled

@@ -23,7 +23,7 @@ levels further down there is no closed form.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from treestick.diffusions import dirichlet, hdp
 from treestick.diffusions import dirichlet_fits as fits
 from treestick.diffusions.updates import update
 from treestick.families.multinomial import Counts, simulate_counts
+from treestick.packs import WIDTH, any_less, exp, fill, load, log, log_gamma, store, where_less
 from treestick.random import Key, Stream, uniform
 from treestick.tree.table import NodeTable
 from treestick.wide import ABREAST
@@ -144,16 +145,14 @@ def prepare_unseen(model: Multinomial, theta: Floats, levels: int, prepared: Flo
 
 
 @compiled
-def _log_more(log_a: float, count: float) -> float:
+def _log_more(a: Any, count: float) -> Any:
     """Return log(Gamma(a + count) / Gamma(a + 1)): what more than one token adds to log a."""
-    a = math.exp(log_a)
     if count > FEW:
-        return math.lgamma(a + count) - math.lgamma(a + 1.0)
-    product, j = 1.0, 1.0
-    while j < count:
-        product *= a + j
-        j += 1.0
-    return math.log(product)
+        return log_gamma(a + count) - log_gamma(a + 1.0)
+    product = a + 1.0
+    for j in range(2, int(count)):
+        product = product * (a + 1.0 * j)
+    return log(product)
 
 
 @compiled
@@ -181,7 +180,7 @@ def log_likelihood(model: Multinomial, data: Counts, n: int, prepared: Floats) -
         log_a = prepared[1 + data.outcomes[e]]
         total += log_a
         if data.counts[e] > 1.0:
-            total += _log_more(log_a, data.counts[e])
+            total += _log_more(math.exp(log_a), data.counts[e])
     return total - dirichlet.log_rising(prepared[0], float(data.total[n]))
 
 
@@ -191,32 +190,29 @@ def log_likelihoods(
 ) -> None:
     """Write the log probability of datum ``n`` at several nodes, unseen ones among them or not."""
     first, last = data.start[n], data.start[n] + data.n_entries[n]
-    some_are_unseen = False
-    for k in range(ABREAST):
-        out[k] = data.log_coefficient[n]
-        some_are_unseen |= prepared[0, k] != 0.0
-    if not some_are_unseen:
-        for e in range(first, last):
-            count, row = data.counts[e], 1 + data.outcomes[e]
-            for k in range(ABREAST):
-                out[k] += count * prepared[row, k]
-        return
-    concentration, shared = 0.0, 0.0
-    for k in range(ABREAST):
-        if prepared[0, k] != concentration and prepared[0, k] != 0.0:
-            concentration = prepared[0, k]
-            shared = dirichlet.log_rising(concentration, float(data.total[n]))
-        out[k] -= shared if prepared[0, k] != 0.0 else 0.0
-    for e in range(first, last):
-        count, row = data.counts[e], 1 + data.outcomes[e]
-        for k in range(ABREAST):
-            value = prepared[row, k]
-            if prepared[0, k] == 0.0:
-                out[k] += count * value
-            else:
-                out[k] += value
+    for k in range(0, ABREAST, WIDTH):
+        concentration = load(prepared[0], k, 0.0)
+        logs = fill(data.log_coefficient[n])
+        if any_less(0.0, concentration):
+            is_unseen = where_less(0.0, concentration, 1.0, 0.0)
+            logs = logs - is_unseen * _log_rising(concentration, 1.0 * data.total[n])
+            for e in range(first, last):
+                count, value = data.counts[e], load(prepared[1 + data.outcomes[e]], k, 0.0)
+                unseen = value
                 if count > 1.0:
-                    out[k] += _log_more(value, count)
+                    unseen = value + _log_more(exp(value), count)
+                logs = logs + where_less(0.0, concentration, unseen, count * value)
+        else:
+            for e in range(first, last):
+                logs = logs + data.counts[e] * load(prepared[1 + data.outcomes[e]], k, 0.0)
+        store(out, k, logs)
+
+
+@compiled
+def _log_rising(a: Any, n: float) -> Any:
+    """Return log(Gamma(a + n) / Gamma(a)), or something finite where a is 0."""
+    a = where_less(0.0, a, a, 1.0)
+    return log_gamma(a + n) - log_gamma(a)
 
 
 @compiled

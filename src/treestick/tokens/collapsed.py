@@ -38,6 +38,7 @@ from treestick.lanes import (
     draw_place,
     drawing_order,
     drawn_entry,
+    fetch,
     fill,
     load,
     make_running,
@@ -68,6 +69,8 @@ class TopicCounts(NamedTuple):
     """n_k."""
 
 
+AHEAD = 2
+"""So many tokens before its turn, the counts of a word are fetched from memory."""
 _ONE = np.float32(1.0)
 NOWHERE = -1
 """In place of a topic: there is none."""
@@ -113,6 +116,10 @@ def move_tokens(
         fill_uniforms(key, Purpose.TOKENS, d, documents.first_token[d + 1] - start, uniforms)
         for token in range(max(start, from_token), documents.first_token[d + 1]):
             row = np.int64(documents.token_words[token]) * width
+            if token + AHEAD < documents.token_words.size:
+                soon = np.int64(documents.token_words[token + AHEAD]) * width
+                for block in range(0, width, LANES):
+                    fetch(of_words, soon + block)
             old = np.int64(topics[token])
             of_old = np.float32(counts.of_topics[old] - 1.0) + prior_total
             without = (a[old] + share * (n_d[old] - _ONE)) / of_old

@@ -117,13 +117,21 @@ def move_document_prior(
         return
     outer = _lengths(_totals(counts))
     for k in range(alpha.size):
-        stream = open_stream(key_for(key, Purpose.TOPIC_PRIORS, k))
         inner = _lengths(counts.of_documents[:, k : k + 1].copy())
-        others = 0.0
-        for j in range(alpha.size):
-            if j != k:
-                others += alpha[j]
-        alpha[k] = _slice(stream, alpha[k], low, high, others, 1.0, inner, outer)
+        move_one_topic(key, k, inner, outer, alpha, low, high)
+
+
+@compiled
+def move_one_topic(
+    key: Key, k: int, inner: Lengths, outer: Lengths, alpha: Floats, low: float, high: float
+) -> None:
+    """Overwrite alpha of a topic, given how often documents have it, and how many tokens."""
+    stream = open_stream(key_for(key, Purpose.TOPIC_PRIORS, k))
+    others = 0.0
+    for j in range(alpha.size):
+        if j != k:
+            others += alpha[j]
+    alpha[k] = _slice(stream, alpha[k], low, high, others, 1.0, inner, outer)
 
 
 @compiled
