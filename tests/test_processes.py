@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
+import threading
 import time
 from treestick.engine.processes import run_processes
 
@@ -26,10 +27,13 @@ def work(tell, is_stopped, kind):
 
 def heard(number, told):
     print(number, told, flush=True)
+    time.sleep(0.2)  # Ctrl-C comes now
     return told == "sweeps"
 
 
 if __name__ == "__main__":
+    # It takes signals that the main thread blocks.
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     kinds = dict(enumerate({kinds!r}))
     print(run_processes(work, {{k: (kind,) for k, kind in kinds.items()}}, 2, heard), flush=True)
 """

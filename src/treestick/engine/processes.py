@@ -6,7 +6,9 @@ sweep, and the others then: what it has compiled is in the cache for them.
 Rule 3. Signals are the parent's affair. On an interrupt it asks those at work to stop, and each
 ends after its present sweep. The others have nothing to lose and are ended at once, even if that is
 in the minutes of a first compilation. A terminal sends Ctrl-C to all of them: processes begin with
-signals blocked, for importing takes seconds in which they would die of it, with a traceback.
+signals blocked, for importing takes seconds in which they would die of it, with a traceback. The
+parent itself defers them while it starts a process or hears one. To block them would not do: a
+signal goes to another thread then, such as one of a numerical library, and interrupts all the same.
 Rule 4. A process whose parent is gone ends at once: nobody would stop it, and a run that is resumed
 must not have two writers.
 Rule 5. A process that dies says why, and the others go on.
@@ -22,6 +24,8 @@ from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
+
+from treestick._jit import deferred_interrupts
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Tell = Callable[..., None]
@@ -57,22 +61,23 @@ def run_processes(
     while True:
         try:
             while waiting and not interrupted and len(running) < (n_together if is_warm else 1):
-                number = waiting.pop(0)
-                ours, theirs = context.Pipe()
-                process = context.Process(
-                    target=_child, args=(theirs, work, arguments[number]), daemon=True
-                )
-                with _blocked_signals():
-                    process.start()
-                theirs.close()
-                running[number] = process, ours
+                with deferred_interrupts():
+                    number = waiting.pop(0)
+                    ours, theirs = context.Pipe()
+                    process = context.Process(
+                        target=_child, args=(theirs, work, arguments[number]), daemon=True
+                    )
+                    with _begins_with_blocked_signals():
+                        process.start()
+                    theirs.close()
+                    running[number] = process, ours
             if not running:
                 return Ended(interrupted, died)
             numbers = {connection: number for number, (_, connection) in running.items()}
             for ready in wait(list(numbers), timeout=0.5):
                 assert isinstance(ready, Connection)
                 number = numbers[ready]
-                with _blocked_signals():  # what was received is not forgotten
+                with deferred_interrupts():  # what was received is not forgotten
                     try:
                         kind, content = ready.recv()
                     except (EOFError, ConnectionResetError):
@@ -98,8 +103,8 @@ def run_processes(
 
 
 @contextlib.contextmanager
-def _blocked_signals() -> Iterator[None]:
-    """Hold signals back, here and in processes that begin meanwhile, where the system can."""
+def _begins_with_blocked_signals() -> Iterator[None]:
+    """Have a process that begins meanwhile inherit blocked signals, where the system can."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
