@@ -171,7 +171,7 @@ def on_workers(n_workers: int, folder: Path, n_sweeps: int) -> tuple[Times, Meas
             n_asked += 1
             return crew.each(ops)
 
-        where = Elsewhere(cluster.source.n_rows, each)
+        where = Elsewhere(cluster.source.n_rows, each, crew.along)
         chain = run_chain(1, 0, pickle.loads((folder / "state").read_bytes()), where, 0)
         time_sweeps(chain, 2)  # in which the workers read their data, and compile
         n_asked = cluster.workers.n_sent = cluster.workers.n_received = 0

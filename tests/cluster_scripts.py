@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,22 @@ def killed(folder: str, kind: str, n_data: str) -> None:
         X_there = da.from_array(X, chunks=(17, X.shape[1]))
         more = fit(kind, X_there, engine="dask", run_dir=run_dir, n_draws=4)
         check_same(fit(kind, X, n_draws=4), more)
+    print("same")
+
+
+def killed_early(folder: str, n_data: str) -> None:
+    """Kill a worker before the first sweep of a tree, when topics have been written."""
+    X, run_dir = make_data("topics", int(n_data)), Path(folder) / "run"
+    first = run_dir / "chain-0-numbers" / "first"
+    with local_cluster(2) as (_, client):
+        pids = list(client.run(os.getpid).values())
+        killer = threading.Thread(target=kill_when, args=(first.exists, pids[0]))
+        killer.start()
+        there = fit("topics", X, engine="dask", run_dir=run_dir, lda_sweeps=40)
+        killer.join()
+        assert pids[0] not in client.run(os.getpid).values()
+    assert not list(first.iterdir())
+    check_same(fit("topics", X, lda_sweeps=40), there)
     print("same")
 
 
@@ -240,16 +257,44 @@ def free_port() -> int:
     return port
 
 
-def start_cluster(address: str, *options: str) -> list[Any]:
-    """Start a scheduler and a worker, as a user does."""
+def without_treestick(folder: str) -> None:
+    """Start a worker whose environment has all packages but one; print what a fit says."""
+    distributed: Any = importlib.import_module("distributed")  # not typed
+    packages = Path(folder) / "packages"
+    packages.mkdir()
+    for path in Path(distributed.__file__).parents[1].iterdir():
+        if "treestick" not in path.name and path.suffix != ".pth":
+            (packages / path.name).symlink_to(path)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    running = start_cluster(address, python=["-S"], path=str(packages))
+    try:
+        with connect(address, 60.0, is_default=True) as client:
+            client.wait_for_workers(1, timeout=60)
+            fit("bernoulli", make_data("bernoulli", 60), engine="dask")
+    except ValueError as error:
+        print(error)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def start_cluster(
+    address: str, *options: str, python: Sequence[str] = (), path: str | None = None
+) -> list[Any]:
+    """Start a scheduler and a worker, as a user does.
+
+    ``python`` are options of the worker's Python, and ``path`` where it looks for packages.
+    """
     port = address.rpartition(":")[2]
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1"]
     scheduler = subprocess.Popen(
         [*command, "--port", port, "--no-dashboard"], stderr=subprocess.DEVNULL
     )
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard"]
+    command = [sys.executable, *python, "-m", "distributed.cli.dask_worker", address]
     worker = subprocess.Popen(
-        [*command, "--nworkers", "1", "--nthreads", "1", "--no-nanny", *options],
+        [*command, "--no-dashboard", "--nworkers", "1", "--nthreads", "1", "--no-nanny", *options],
         stderr=subprocess.DEVNULL,
+        env=None if path is None else {**os.environ, "PYTHONPATH": path},
     )
     return [worker, scheduler]

@@ -15,20 +15,30 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from treestick import BernoulliTree, GaussianTree, MultinomialTree
+from treestick import BernoulliTree, GaussianTree, HDPTree, MultinomialTree, TopicTree
 
 KINDS: dict[str, Any] = {
     "bernoulli": BernoulliTree,
     "gaussian": GaussianTree,
     "multinomial": MultinomialTree,
     "sparse": MultinomialTree,
-}
+    "hdp": HDPTree,
+    "hdp of counts": partial(HDPTree, component="multinomial"),
+    "topics": partial(
+        TopicTree, 3, sampler="instantiated", lda_sweeps=12, tree_sweeps=1, thin=1
+    ),
+    "topics summed out": partial(
+        TopicTree, 3, sampler="instantiated", document_move="summed_out", lda_sweeps=0,
+        tree_sweeps=1, thin=1,
+    ),
+}  # fmt: skip
 HOW: dict[str, Any] = {
     "n_draws": 3, "burn_in": 2, "n_chains": 2, "random_state": 0, "verbose": 0
 }  # fmt: skip
@@ -38,7 +48,7 @@ def make_data(kind: str, n_data: int) -> Any:
     """Return data in two groups."""
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1], [n_data // 2, n_data - n_data // 2])
-    if kind == "gaussian":
+    if kind in ("gaussian", "hdp"):
         return rng.normal(size=(n_data, 3)) * [1.0, 0.1, 30.0] + 4.0 * group[:, None] + 1 / 3
     chance = np.array([0.1, 0.9])[group][:, None]
     if kind == "bernoulli":

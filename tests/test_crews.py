@@ -17,7 +17,7 @@ N_DATA = 60
 
 def make(group: Group, labels: Any) -> list[Shard]:
     """Make shards with labels that were committed."""
-    return [Shard(start, list, labels[start:stop].copy(), {}) for start, stop in group.tasks]
+    return [Shard(start, list, labels[start:stop].copy(), {}, {}) for start, stop in group.tasks]
 
 
 def multiply(group: Any, n_data: int, factor: int, own: Any) -> list[int]:
@@ -27,6 +27,15 @@ def multiply(group: Any, n_data: int, factor: int, own: Any) -> list[int]:
         shard.labels[:] = (shard.labels * factor + more + shard.first) % 1009
         answers.append(int(shard.labels.sum()))
     return answers
+
+
+def count(group: Any, n_data: int, times: int, own: Any) -> list[Any]:
+    """Hand on a number that all labels so far have part in, and change them by it."""
+    handed = own[0]
+    for shard in group:
+        handed = (handed * times + int(shard.labels.sum())) % 1013
+        shard.labels[:] = (shard.labels + handed) % 1009
+    return [*[None] * (len(group) - 1), handed]
 
 
 def give(group: Any, n_data: int) -> list[Any]:
@@ -95,6 +104,7 @@ def run(workers: Fickle, n_each: int, n_turns: int) -> tuple[Any, list[Any]]:
         own = [turn * k for k in range(12)]
         ops = [Op(multiply, (turn + 2,), own), Op(multiply, (3,), [n + 1 for n in own])]
         answers.append(crew.each(ops))
+        answers.append([crew.along([ops[0], Op(count, (5,))], turn)])
         if turn % 3 == 2:
             safe["labels"] = np.concatenate(crew.each([Op(give, ())]))
             safe["n_done"] = crew.n_done

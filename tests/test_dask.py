@@ -15,17 +15,27 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from clusters import run_script
-from treestick import BernoulliTree, HDPTree, TopicTree
+from clusters import KINDS, run_script
+from treestick import BernoulliTree, TopicTree
 from treestick._version import __version__
 from treestick.engine import dask_workers
 from treestick.engine.holding import Holder, Name
 from treestick.estimators.configuration import check_same
+from treestick.estimators.documents import Summary
+from treestick.estimators.elsewhere import Numbers, _give_numbers, write_all_numbers
+from treestick.estimators.states import check_nodes_elsewhere
 from treestick.inputs import InvalidValue
 from treestick.io.pieces import FileRows, describe, expand, load, open_source, parts
 from treestick.models.gaussian import Reals
+from treestick.moves.shards import Shard
+from treestick.moves.state import State, Sticks
 from treestick.store import DamagedRun
 from treestick.store.labels import LabelFiles
+from treestick.tokens.collapsed import TopicCounts
+from treestick.tokens.latent import TokenTopics
+from treestick.tree.table import make_table
+
+STICKS = Sticks(2.0, 1.0, 5.0, 0.5, 0.2, 0.8, 1.0, 0.5, 5.0)
 
 # -- the same draws --------------------------------------------------------------------------------
 
@@ -35,20 +45,26 @@ def test_killed_workers_change_no_draw(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["bernoulli", "gaussian", "multinomial"])
+@pytest.mark.parametrize("kind", ["bernoulli", "gaussian", "multinomial", "hdp", "topics"])
 def test_killed_workers_change_no_draw_compiled(kind: str, tmp_path: Path) -> None:
     assert run_script("killed", tmp_path, kind, 2000, compiled=True) == ["same"]
 
 
 @pytest.mark.long
+def test_a_worker_that_is_killed_during_lda_changes_no_draw(tmp_path: Path) -> None:
+    assert run_script("killed_early", tmp_path, 60) == ["same"]
+
+
+@pytest.mark.long
 def test_all_models_have_the_same_draws(tmp_path: Path) -> None:
-    kinds = ["bernoulli", "gaussian", "multinomial", "sparse"]
+    kinds = list(KINDS)
     assert run_script("models", tmp_path, 2001, *kinds, compiled=True) == kinds
 
 
 @pytest.mark.long
-def test_the_number_of_workers_and_groups_changes_no_draw() -> None:
-    assert run_script("sizes", "gaussian", 60) == ["2 1", "4 1", "1 3", "1 17"]
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_workers_and_groups_changes_no_draw(kind: str) -> None:
+    assert run_script("sizes", kind, 60) == ["2 1", "4 1", "1 3", "1 17"]
 
 
 # -- faults ----------------------------------------------------------------------------------------
@@ -85,14 +101,31 @@ def test_commands_fit_and_resume_on_a_cluster(tmp_path: Path) -> None:
     assert here.startswith("0 ")
 
 
+class Alone(BernoulliTree):  # type: ignore[misc]
+    """A model whose author has not thought of shards."""
+
+    _can_be_elsewhere = False
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"sampler": "collapsed"}, "engine='dask' needs sampler='instantiated'"),
+        ({"n_topics": None}, "n_topics must be a number"),
+    ],
+)
+def test_topics_on_a_cluster_are_drawn_all_at_once(how: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidValue, match=rf"^TopicTree: .*{said}[^.]*$"):
+        TopicTree(engine="dask", **how).fit(np.ones((4, 2), dtype=int))
+
+
 def test_dask_needs_a_client_and_a_model_that_can() -> None:
     X = np.zeros((4, 2), dtype=int)
     with pytest.raises(InvalidValue, match=r"engine='dask' needs a client"):
         BernoulliTree(engine="dask").fit(X)
-    able = "BernoulliTree, .*GaussianTree, .*MultinomialTree"  # and those that other tests define
-    for kind in (HDPTree, TopicTree):
-        with pytest.raises(InvalidValue, match=rf"{kind.__name__}: engine='dask' is for {able}"):
-            kind(engine="dask").fit(X)
+    able = "BernoulliTree, .*GaussianTree, .*HDPTree, .*MultinomialTree, .*TopicTree"
+    with pytest.raises(InvalidValue, match=rf"Alone: engine='dask' is for {able}"):
+        Alone(engine="dask").fit(X)
     with pytest.raises(InvalidValue, match="begin with all data at the root"):
         BernoulliTree(engine="dask", init=[0, 0, 1, 1]).fit(X)
 
@@ -138,6 +171,13 @@ def test_a_worker_without_treestick_can_say_so(monkeypatch: pytest.MonkeyPatch) 
     found = importlib.metadata.version("treestick")
     with pytest.raises(InvalidValue, match=rf"tcp://a:1 has treestick {re.escape(found)}, and"):
         dask_workers.DaskWorkers(client)
+
+
+def test_a_worker_process_without_treestick_is_named(tmp_path: Path) -> None:
+    (said,) = run_script("without_treestick", tmp_path)
+    assert re.fullmatch(
+        rf"the worker tcp://127\.0\.0\.1:\d+ has no treestick; install {__version__} there", said
+    )
 
 
 # -- rows that a worker holds ----------------------------------------------------------------------
@@ -284,3 +324,42 @@ def test_labels_are_read_across_shards(tmp_path: Path) -> None:
     files.remove(7)
     with pytest.raises(DamagedRun, match="there are no labels"):
         files.read_all(7)
+
+
+@pytest.mark.parametrize(("width", "first"), [(1, 8), (3, 0)])
+def test_numbers_of_data_are_read_across_shards_and_checked(
+    width: int, first: int, tmp_path: Path
+) -> None:
+    files, got = LabelFiles(tmp_path / "numbers"), list[Any]()
+    numbers = np.random.default_rng(1).integers(7, size=(20, width))
+    labels = np.zeros(20, dtype=np.int64)
+    for start, stop in ((0, 8), (8, 20)):
+        written = Shard(start, list, labels[start:stop], {}, {"numbers": numbers[start:stop]})
+        write_all_numbers([written], 20, files, 7)
+    shard = Shard(first, list, labels[first:], {}, {})
+    committed = Numbers(files, 7, width, 7, None, lambda shard, found, shared: got.append(found))
+    _give_numbers(shard, committed)
+    np.testing.assert_array_equal(got[0].reshape(-1, width), numbers[first:])
+    with pytest.raises(DamagedRun, match=f"data from {first} on have what is not there"):
+        _give_numbers(shard, committed._replace(limit=int(numbers[first:].max())))
+
+
+def test_a_state_of_documents_elsewhere_is_checked() -> None:
+    model, sticks = TopicTree(3)._make_model(Summary(np.array([1]), np.array([1])))[0], STICKS
+    counts = TopicCounts(
+        np.zeros((0, 16), dtype=np.float32), np.zeros((5, 16), dtype=np.float32), np.zeros(16)
+    )
+    topics = TokenTopics(np.empty(0, dtype=np.int32), counts, 3, 0.1, 0.1, 0.1)
+    none = np.empty(0, dtype=np.int64)
+    state = State(make_table(1), none, np.zeros((1, 3)), np.zeros((1, 4)), model, sticks, topics)
+    check_nodes_elsewhere(state, model, None, 5)
+    for latent, said in (
+        (None, "no topics of tokens"),
+        (topics._replace(n_topics=4), "not as many as the model has"),
+        (topics._replace(counts=counts._replace(of_words=counts.of_words[1:])), "of these words"),
+        (topics._replace(topics=np.zeros(2, dtype=np.int32)), "of these words"),
+    ):
+        with pytest.raises(DamagedRun, match=said):
+            check_nodes_elsewhere(state._replace(latent=latent), model, None, 5)
+    with pytest.raises(DamagedRun, match="it has atoms where there are none"):
+        check_nodes_elsewhere(state, model, None, None)

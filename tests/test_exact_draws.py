@@ -27,6 +27,7 @@ from treestick._jit import compiled
 from treestick.diffusions import loglinear
 from treestick.diffusions.logistic import draw_given_bit
 from treestick.models.gaussian import Reals
+from treestick.packs import WIDTH, load, store
 from treestick.random import make_key, open_stream
 
 Floats = npt.NDArray[np.float64]
@@ -36,9 +37,17 @@ Floats = npt.NDArray[np.float64]
 
 
 @compiled
-def draw_many(stream: Any, polygon: Floats, out: Floats) -> None:
-    for k in range(out.shape[0]):
-        out[k, 0], out[k, 1] = loglinear.draw(stream, polygon)
+def draw_many(stream: Any, polygon: Floats, x: Floats, log_densities: Floats) -> None:
+    for k in range(x.shape[0]):
+        drawn, log_density = loglinear.draw(stream, polygon)
+        store(x[k], 0, drawn)
+        store(log_densities[k], 0, log_density)
+
+
+@compiled
+def densities_at(polygon: Floats, x: Floats, log_densities: Floats) -> None:
+    for k in range(x.shape[0]):
+        store(log_densities[k], 0, loglinear.log_density(polygon, load(x[k], 0, 0.0)))
 
 
 @pytest.mark.parametrize(
@@ -53,23 +62,36 @@ def draw_many(stream: Any, polygon: Floats, out: Floats) -> None:
 def test_a_polygon_is_drawn_from_and_has_its_density(
     places: list[float], values: list[float], slopes: list[float]
 ) -> None:
+    """Eight at once, which differ in where they are and in how wide."""
+    lanes = np.arange(WIDTH)
+    start, scale = 10.0 * lanes, 1.0 + lanes
+    curve = np.array([
+        start + scale * np.array(places)[:, np.newaxis],
+        np.outer(values, np.ones(WIDTH)),
+        np.outer(slopes, 1.0 / scale),
+    ])  # fmt: skip
     polygon = loglinear.make_polygon(len(places))
-    loglinear.fill_polygon(np.array([places, values, slopes]), polygon)
-    corners = polygon[loglinear.CORNERS, :-1]
+    loglinear.fill_polygon(curve, polygon)
+    corners = polygon[loglinear.CORNERS, :-1, 0]
     assert np.all(np.diff(corners) > 0.0)
-    tails = 40.0 / polygon[loglinear.TAILS, :2]
+    tails = 40.0 / polygon[loglinear.TAILS, :2, 0]
     edges = [corners[0] - tails[0], *corners, corners[-1] + tails[1]]
     grid = np.unique(
         np.concatenate([np.linspace(a, b, 4001) for a, b in itertools.pairwise(edges)])
     )
-    density = np.exp([loglinear.log_density(polygon, x) for x in grid])
-    cumulated = integrate.cumulative_trapezoid(density, grid, initial=0)
+    logs = np.empty((grid.size, WIDTH))
+    densities_at(polygon, start + scale * grid[:, np.newaxis], logs)
+    np.testing.assert_allclose(logs + np.log(scale), logs[:, :1] + 0.0 * lanes, atol=1e-9)
+    cumulated = integrate.cumulative_trapezoid(np.exp(logs[:, 0]), grid, initial=0)
     assert cumulated[-1] == pytest.approx(1.0, rel=1e-4)
-    drawn = np.empty((20_000, 2))
-    draw_many(open_stream(make_key(1)), polygon, drawn)
-    assert stats.kstest(drawn[:, 0], lambda x: np.interp(x, grid, cumulated)).pvalue > ALARM
-    again = [loglinear.log_density(polygon, x) for x in drawn[:, 0]]
-    np.testing.assert_allclose(drawn[:, 1], again, rtol=0.0, atol=1e-9)
+    drawn, log_densities = np.empty((20_000, WIDTH)), np.empty((20_000, WIDTH))
+    draw_many(open_stream(make_key(1)), polygon, drawn, log_densities)
+    for lane, shifted in enumerate(((drawn - start) / scale).T):
+        law = stats.kstest(shifted, lambda x: np.interp(x, grid, cumulated))
+        assert law.pvalue > ALARM, lane
+    again = np.empty((20_000, WIDTH))
+    densities_at(polygon, drawn, again)
+    np.testing.assert_allclose(log_densities, again, rtol=0.0, atol=1e-9)
 
 
 # -- logits given a bit ----------------------------------------------------------------------------

@@ -76,7 +76,8 @@ def test_units_change_nothing_but_the_density() -> None:
 def test_means_spread_as_the_data_whatever_their_variance() -> None:
     """One variance for two features on different scales: strengths follow, feature by feature."""
     X = reals() * [1.0, 1000.0]
-    base = make(base_variance=1.0)._make_model(X)[1].base
+    model = make(base_variance=1.0)
+    base = model._make_model(model._summarize(X))[1].base
     spread = base.rate / base.shape / base.strength
     assert spread == pytest.approx(1.0)
     model = make(base_variance=[1.0, 1e6], base_strength=0.1).fit(X)

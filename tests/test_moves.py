@@ -183,14 +183,8 @@ MODEL_BUGS = {
     "misprint 3: the minus of the Bernoulli likelihood": (
         "assignments",
         "bernoulli",
-        "    _tabulate(theta, none - math.log(product), prepared)",
-        "    _tabulate(theta, -none + math.log(product), prepared)",
-    ),
-    "a missing Hastings term: every Hamiltonian proposal accepted": (
-        "parameters",
-        "bernoulli",
-        "if change < level[d]:",
-        "if change < np.inf:",
+        "    _tabulate(theta, total(some - log(product)), prepared)",
+        "    _tabulate(theta, -total(some - log(product)), prepared)",
     ),
 }
 RARER_MODEL_BUGS = {
@@ -248,9 +242,21 @@ def test_rarer_planted_bug_in_a_model_is_caught(bug: str) -> None:
 
 
 JACOBIAN = ("slope = 1.0 - 0.5 * n", "slope = -0.5 * n")
+ALL_ACCEPTED = ("if change < level[d]:", "if change < np.inf:")
+SAME_BERNOULLI = ("stream = open_stream(key_for(key, ", "stream  = open_stream(key_for(key, ")
 SAME_GAUSSIAN = ("pull = np.zeros((n_nodes, ", "pull  = np.zeros((n_nodes, ")
 SAME_MULTINOMIAL = ("shapes = np.empty(model.n_outcomes)", "shapes  = np.empty(model.n_outcomes)")
 """These change nothing: a planted model calls what is planted below it."""
+
+
+def test_hamiltonian_proposals_that_are_all_accepted_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The move is not in the model's own file: the wrong one is planted below a planted model."""
+    wrong = planted("treestick.diffusions.logit_moves", *ALL_ACCEPTED)
+    name = "treestick.diffusions.logit_moves.hamiltonian_move"
+    monkeypatch.setattr(name, wrong.hamiltonian_move)
+    check_model_bug(("parameters", "bernoulli", *SAME_BERNOULLI), 4000)
 
 
 @pytest.mark.long

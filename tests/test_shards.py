@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from treestick import BernoulliTree, GaussianTree, MultinomialTree, chain
+from treestick import BernoulliTree, GaussianTree, HDPTree, MultinomialTree, TopicTree, chain
 from treestick.families.multinomial import Counts
 from treestick.models.gaussian import Reals
+from treestick.moves import topics_elsewhere
 from treestick.moves.rows import join_rows, take_rows
 from treestick.moves.shards import Op, Shard, add_neighbours, cut_rows
 from treestick.moves.state import Sticks
@@ -35,10 +36,16 @@ from treestick.moves.tasks import (
     sum_rows,
     sum_terms,
 )
+from treestick.moves.topics import TopicMoves
 from treestick.random import make_key
-from treestick.start import check_start, first_state
+from treestick.start import check_start, first_state, first_state_elsewhere
+from treestick.tokens import gibbs, latent
+from treestick.tokens.documents import make_documents
 from treestick.whereabouts import Elsewhere
 
+KINDS = [
+    "bernoulli", "gaussian", "multinomial", "hdp", "hdp of counts", "topics", "topics summed out"
+]  # fmt: skip
 STICKS = Sticks(2.0, 1.0, 5.0, 0.5, 0.2, 0.8, 1.0, 0.5, 5.0)
 
 
@@ -47,14 +54,18 @@ def simulate(kind: str, n_data: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(1)
     group = rng.integers(3, size=n_data)
     estimator: Any
-    if kind == "gaussian":
-        estimator = GaussianTree()
+    if kind in ("gaussian", "hdp"):
+        estimator = GaussianTree() if kind == "gaussian" else HDPTree()
         x = rng.normal(size=(n_data, 3)) + 4.0 * group[:, None]
     elif kind == "bernoulli":
         estimator = BernoulliTree()
         x = (rng.random((n_data, 16)) < rng.random((3, 16))[group]).astype(int)
+    elif kind.startswith("topics"):
+        estimator = TopicTree(3)
+        x = rng.poisson(rng.random((3, 12))[group] ** 4)
     else:
-        estimator = MultinomialTree()
+        is_hdp = kind == "hdp of counts"
+        estimator = HDPTree(component="multinomial") if is_hdp else MultinomialTree()
         x = rng.poisson(2.0 * rng.random((3, 6))[group])
     values = estimator._read(x)
     model, units = estimator._make_model(estimator._summarize(values))
@@ -68,6 +79,7 @@ def in_shards(data: Any, labels: Any, n_groups: int) -> Elsewhere:
             start,
             partial(take_rows, data, np.arange(start, stop)),
             labels[start:stop].copy(),
+            {},
             {},
         )
         for start, stop in cut_rows(labels.size, n_groups)
@@ -85,7 +97,22 @@ def in_shards(data: Any, labels: Any, n_groups: int) -> Elsewhere:
                 answers += op.function(group, labels.size, *op.arguments, *own)
         return answers
 
-    return Elsewhere(labels.size, each)
+    def along(ops: list[Op], handed: Any) -> Any:
+        for start, stop in itertools.pairwise(edges):
+            group = shards[start:stop]
+            for op in ops[:-1]:
+                own = () if op.own is None else (op.own[start:stop],)
+                op.function(group, labels.size, *op.arguments, *own)
+            last = ops[-1]
+            before = [handed] * len(group)
+            handed = last.function(group, labels.size, *last.arguments, before)[-1]
+        return handed
+
+    return Elsewhere(labels.size, each, along, getattr(data, "base", None))
+
+
+def numbers_of(group: Any, n_data: int) -> list[Any]:
+    return [shard.latent["numbers"] for shard in group]
 
 
 def check_equal(
@@ -93,12 +120,19 @@ def check_equal(
 ) -> dict[str, int]:
     """Compare a chain over shards with one in one place; return what structural moves did."""
     model, data = simulate(kind, n_data)
-    state = first_state(make_key(3, 0), model, STICKS, data, check_start("root", n_data))
-    where = in_shards(data, state.assignments, n_groups)
-    nowhere = state._replace(assignments=np.empty(0, dtype=np.int64))
-    burn_in = n_sweeps // 2
-    here = chain.run_chain(3, 0, state, data, burn_in, map, schedule)
-    there = chain.run_chain(3, 0, nowhere, where, burn_in, map, schedule)
+    key, start = make_key(3, 0), check_start("root", n_data)
+    where = in_shards(data, start.assignments, n_groups)
+    topics = there_too = moves = None
+    if kind.startswith("topics"):
+        beta, n_lda = (0.1, 0.01, 1.0), 0 if n_groups == 2 else 4
+        topics = latent.first_topics(3, 0, data, 3, beta, n_lda, gibbs.INSTANTIATED, False)
+        there_too = topics_elsewhere.first_topics(3, 0, where, 3, beta, n_lda)
+        moves = TopicMoves(gibbs.INSTANTIATED, kind == "topics summed out", 1)
+    state = first_state(key, model, STICKS, data, start, topics)
+    nowhere = first_state_elsewhere(key, model, STICKS, where, there_too)
+    how = (n_sweeps // 2, map, schedule, 0, moves, 1)
+    here = chain.run_chain(3, 0, state, data, *how)
+    there = chain.run_chain(3, 0, nowhere, where, *how)
     accepted: dict[str, int] = {}
     for one, other in itertools.islice(zip(here, there, strict=True), n_sweeps):
         assert one.info == other.info
@@ -106,6 +140,16 @@ def check_equal(
         assert one.state.theta.tobytes() == other.state.theta.tobytes()
         assert one.state.statistics.tobytes() == other.state.statistics.tobytes()
         np.testing.assert_array_equal(where.gather(), one.state.assignments)
+        if kind.startswith("hdp"):
+            assert one.state.latent.atoms.tobytes() == other.state.latent.atoms.tobytes()
+            atom = np.concatenate(where.ask(numbers_of))
+            np.testing.assert_array_equal(atom, one.state.latent.atom)
+        if topics is not None:
+            mine, theirs = one.state.latent, other.state.latent
+            assert mine.beta == theirs.beta
+            np.testing.assert_array_equal(mine.counts.of_words, theirs.counts.of_words)
+            of_documents = np.concatenate(where.ask(numbers_of))
+            np.testing.assert_array_equal(of_documents, mine.counts.of_documents)
         for name, counts in one.info.structure.items():
             accepted[name] = accepted.get(name, 0) + sum(counts[1:])
     return accepted
@@ -115,17 +159,27 @@ UNCOMPILED = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_shards import check_equal
-accepted = check_equal("gaussian", {schedule!r}, {n_groups}, 60, {n_sweeps})
+accepted = check_equal({kind!r}, {schedule!r}, {n_groups}, 60, {n_sweeps})
 print(sum(accepted.values()))
 """
 
 
 @pytest.mark.parametrize(
-    ("schedule", "n_groups", "n_sweeps"), [("default", 3, 8), ("paper", 17, 5)]
+    ("kind", "schedule", "n_groups", "n_sweeps"),
+    [
+        ("gaussian", "default", 3, 8),
+        ("gaussian", "paper", 17, 5),
+        ("hdp", "default", 17, 8),
+        ("hdp of counts", "paper", 3, 5),
+        ("topics", "default", 3, 8),
+        ("topics summed out", "default", 17, 8),
+    ],
 )
-def test_shards_change_no_bit(schedule: str, n_groups: int, n_sweeps: int) -> None:
-    here = os.path.dirname(__file__)
-    script = UNCOMPILED.format(tests=here, schedule=schedule, n_groups=n_groups, n_sweeps=n_sweeps)
+def test_shards_change_no_bit(kind: str, schedule: str, n_groups: int, n_sweeps: int) -> None:
+    script = UNCOMPILED.format(
+        tests=os.path.dirname(__file__), kind=kind, schedule=schedule, n_groups=n_groups,
+        n_sweeps=n_sweeps,
+    )  # fmt: skip
     finished = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
@@ -141,7 +195,7 @@ def test_shards_change_no_bit(schedule: str, n_groups: int, n_sweeps: int) -> No
 @pytest.mark.long
 @pytest.mark.parametrize("schedule", chain.SCHEDULES)
 @pytest.mark.parametrize("n_groups", [2, 17])
-@pytest.mark.parametrize("kind", ["bernoulli", "gaussian", "multinomial"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_shards_change_no_bit_of_any_model(kind: str, n_groups: int, schedule: str) -> None:
     accepted = check_equal(kind, schedule, n_groups, 300, 200)
     assert schedule == "paper" or all(n > 0 for n in accepted.values())
@@ -186,10 +240,10 @@ def test_sums_of_neighbours_follow_the_same_tree(n_data: int, n_cut: int, seed: 
     """However shards are put together in groups."""
     rng = np.random.default_rng(seed)
     labels = np.zeros(n_data, dtype=np.int64)
-    shards = [Shard(a, list, labels[a:b], {}) for a, b in cut_rows(n_data, n_cut)]
+    shards = [Shard(a, list, labels[a:b], {}, {}) for a, b in cut_rows(n_data, n_cut)]
     scales = 10.0 ** rng.integers(-9, 9, size=(len(shards), 1))
     vectors = list(rng.normal(size=(len(shards), 2)) * scales)
-    where = Elsewhere(n_data, lambda _: [])
+    where = Elsewhere(n_data, lambda _: [], lambda _, handed: handed)
     whole = where.add(vectors)
     edges = [0, *sorted(rng.integers(len(shards) + 1, size=3)), len(shards)]
     joined: list[Any] = []
@@ -211,6 +265,27 @@ def test_entities_keep_their_type_on_the_way_through_python() -> None:
 def test_blocks_are_small_where_data_are_few() -> None:
     assert [int(block_size(n)) for n in (1, 16, 33, 34, 300, 10**6)] == [1, 1, 1, 2, 16, 2048]
     assert all(start % block_size(10**5) == 0 for start, _ in make_tasks(10**5))
+
+
+def test_rows_of_documents_are_taken_and_joined() -> None:
+    counts = np.array([[0, 2, 1], [0, 0, 0], [3, 0, 0], [1, 1, 1]])
+
+    def encode(x: Any) -> Any:
+        return make_documents(sparse.csr_array(x))
+
+    def check(found: Any, rows: list[int]) -> None:
+        for one, other in zip(found, encode(counts[rows]), strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert np.asarray(one).dtype == np.asarray(other).dtype
+
+    documents = encode(counts)
+    taken = take_rows(documents, np.array([3, 1, 0, 3]))
+    check(taken, [3, 1, 0, 3])
+    check(take_rows(documents, np.array([], dtype=np.int64)), [])
+    check(
+        join_rows([taken, take_rows(documents, np.array([2])), documents]),
+        [3, 1, 0, 3, 2, 0, 1, 2, 3],
+    )
 
 
 def test_rows_of_counts_are_taken_and_joined() -> None:

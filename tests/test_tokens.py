@@ -222,7 +222,7 @@ def cell_move(function: Any = cells.move_cells, s: float = 1.0) -> Move:
             function(
                 make_key(4, 0, number), encoded.documents, weights, row_of, N_TOPICS, s,
                 inference.by_word(world.phi), encoded.counts.of_documents, of_words, gibbs.NONE,
-                d, d + 1,
+                d, d + 1, 0,
             )  # fmt: skip
             found = of_words[:, :N_TOPICS].astype(int)
             pairs = [(w, k) for w, k in np.ndindex(*found.shape) for _ in range(found[w, k])]
@@ -380,7 +380,7 @@ def draws_as_in_float64(n_topics: int, function: Any = collapsed.move_tokens) ->
     rng = np.random.default_rng(n_topics)
     documents = make_documents(make_counts(rng, 12, 30, 60))
     alpha, beta, width = rng.uniform(0.05, 1.0, n_topics), 0.07, padded(n_topics)
-    topics = gibbs.draw_first(make_key(0), 720, n_topics)
+    topics = gibbs.draw_first(make_key(0), 720, n_topics, 0)
     counts = collapsed.count_topics(documents, topics, width)
     n_d, n_w, n_k = (np.asarray(c, dtype=float).copy() for c in counts)
     expected, order, key = topics.copy(), drawing_order(width)[:-1], make_key(9, 0, 1)

@@ -23,21 +23,13 @@ from typing import Any, NamedTuple
 from treestick import contract
 from treestick._jit import compiled
 from treestick.moves.assignments import Slots
-from treestick.moves.atoms import move_atoms, move_atoms_of_data
 from treestick.moves.hyperparameters import move_hyperparameters, move_ordered
 from treestick.moves.order import move_order
 from treestick.moves.parameters import move_model_hyperparameters, move_parameters
-from treestick.moves.places import move_places
 from treestick.moves.redraw import move_redraw
 from treestick.moves.state import Floats, State
-from treestick.moves.tasks import Run, Task, make_tasks
-from treestick.moves.topics import (
-    TopicMoves,
-    key_of_turn,
-    move_documents,
-    move_tokens,
-    move_word_prior,
-)
+from treestick.moves.tasks import Run, Task
+from treestick.moves.topics import TopicMoves, key_of_turn, move_word_prior
 from treestick.prior.density import log_partition
 from treestick.random import Key, make_key
 from treestick.tree.table import NodeTable
@@ -126,23 +118,22 @@ def sweep(
     counts: dict[str, tuple[int, ...]] = {}
     state = move_order(key, state) if schedule == "paper" else move_redraw(key, state)
     if topics is not None and topics.sums_out:
-        tasks = make_tasks(n_data)
-        state, n_candidates = move_documents(
-            key, state, data, tasks, MOST_CANDIDATES, 1.0 / n_data, topics, run
+        state, n_candidates = where.move_documents(
+            key, state, MOST_CANDIDATES, 1.0 / n_data, topics
         )
     elif schedule != "paper":
         state, n_candidates = where.move_candidates(key, state, MOST_CANDIDATES, 1.0 / n_data)
     if has_atoms:
-        state, tries = move_places(key, state, data, make_tasks(n_data), run, spare)
+        state, tries = where.move_places(key, state)
         if schedule != "paper":
-            state = move_atoms_of_data(key, state, data)
-        state = move_atoms(key, state, data)
+            state = where.move_atoms_of_data(key, state)
+        state = where.move_atoms(key, state)
     else:
         part = None if schedule == "paper" else _part_to_slice(n_data, int(key.sweep))
         state, tries = where.move_assignments(key, state, part)
     if topics is not None:
-        for turn in range(TOKEN_TURNS):
-            state = move_tokens(key_of_turn(key, turn), state, data, topics, run)
+        turns = [key_of_turn(key, turn) for turn in range(TOKEN_TURNS)]
+        state = where.move_tokens(turns, state, topics)
         state = move_word_prior(key, state)
     state = where.sum_statistics(state)
     state, acceptance = move_parameters(key, state, adapting, run)

@@ -4,21 +4,22 @@ A chain forgets where it began, so a start need not be right. Parameters are est
 down, each node's given its parent's and all data at or below it; nodes without any are left out.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from treestick import contract, families
+from treestick import contract
 from treestick._jit import compiled
-from treestick.diffusions.hdp import Observed, make_atoms
+from treestick.diffusions.hdp import atoms_alone, make_atoms
 from treestick.inputs import InvalidType, InvalidValue, shown
+from treestick.moves import atoms_elsewhere
+from treestick.moves.first_atoms import first_atoms
 from treestick.moves.prune import move_prune
 from treestick.moves.shards import Shards
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.sticks import move_sticks
 from treestick.moves.tasks import make_tasks, sum_statistics
-from treestick.random import Key, Purpose, categorical, key_for, open_stream
+from treestick.random import Key
 from treestick.tree import Tree
 from treestick.tree.table import NULL, NodeTable, add_child, make_table, next_ordinal
 
@@ -75,7 +76,7 @@ def first_state(
     if latent is not None:
         data = latent.seen
     elif contract.registered(type(model)).has_atoms:
-        atoms, atom = _first_atoms(key, model, data, start.assignments.size)
+        atoms, atom = first_atoms(key, model, data, start.assignments.size)
         model, latent = model._replace(n_atoms=atoms.shape[0]), make_atoms(data, atoms, atom)
         data = latent.seen
     table = make_table(start.parent.size)
@@ -91,15 +92,20 @@ def first_state(
     return move_sticks(key, state)
 
 
-def first_state_elsewhere(key: Key, model: Any, sticks: Sticks, where: Shards) -> State:
+def first_state_elsewhere(
+    key: Key, model: Any, sticks: Sticks, where: Shards, latent: Any = None
+) -> State:
     """Return the same where data are in shards, all at the root, which is what labels say."""
+    if latent is None and contract.registered(type(model)).has_atoms:
+        atoms = atoms_elsewhere.first_atoms(key, model, where)
+        model, latent = model._replace(n_atoms=atoms.shape[0]), atoms_alone(where.base, atoms)
     table = make_table(1)
     table.entity[0] = 0
     table.n_here[0] = where.n_data
     theta_width, _, statistics_width = contract.registered(type(model)).widths(model)
     theta, nothing = np.empty((1, theta_width)), np.empty((0, statistics_width))
     none = np.empty(0, dtype=np.int64)
-    state = where.sum_statistics(State(table, none, theta, nothing, model, sticks, None))
+    state = where.sum_statistics(State(table, none, theta, nothing, model, sticks, latent))
     _estimate(model, state.table, state.statistics, state.theta)
     return move_sticks(key, state)
 
@@ -118,39 +124,3 @@ def _estimate(model: Any, table: NodeTable, statistics: Floats, theta: Floats) -
             above = theta[table.parent[node]]
         n_data = float(table.n_here[node] + table.n_below[node])
         contract.estimate(model, above, childless, n_data, sums[node], theta[node])
-
-
-@compiled
-def _first_atoms(key: Key, model: Any, data: Observed, n_data: int) -> tuple[Floats, Integers]:
-    """Return atoms, and one for each datum: the data come one by one to a Dirichlet process.
-
-    An atom is drawn anew each time that the number of its data has doubled.
-    """
-    base, values = data.base, data.values
-    width, statistics_width = families.sizes(base)
-    atom = np.empty(n_data, dtype=np.int64)
-    n_atoms, room = 0, 8
-    atoms, counts = np.empty((room, width)), np.zeros(room)
-    statistics = np.zeros((room, statistics_width))
-    stream = open_stream(key_for(key, Purpose.ATOM, 0))
-    for n in range(n_data):
-        if n_atoms == room:
-            room *= 2
-            atoms = np.concatenate((atoms, np.empty_like(atoms)))
-            counts = np.concatenate((counts, np.zeros_like(counts)))
-            statistics = np.concatenate((statistics, np.zeros_like(statistics)))
-        log_p = np.empty(n_atoms + 1)
-        for k in range(n_atoms):
-            log_p[k] = math.log(counts[k]) + families.log_density(base, values, n, atoms[k])
-        log_p[n_atoms] = math.log(model.concentration) + families.log_marginal(base, values, n)
-        chosen = categorical(stream, np.exp(log_p - log_p.max()))
-        n_atoms += chosen == n_atoms
-        atom[n] = chosen
-        counts[chosen] += 1.0
-        families.add_to_atom(base, values, n, statistics[chosen])
-        count = int(counts[chosen])
-        if count & (count - 1) == 0:
-            families.draw_atom_given(stream, base, statistics[chosen], atoms[chosen])
-    for k in range(n_atoms):
-        families.draw_atom_given(stream, base, statistics[k], atoms[k])
-    return atoms[:n_atoms].copy(), atom

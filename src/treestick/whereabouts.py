@@ -5,16 +5,20 @@ Both have the moves that ask for data; all others need the state alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from treestick.moves import atoms_elsewhere, topics_elsewhere
 from treestick.moves.assignments import Slots, move_assignments
+from treestick.moves.atoms import move_atoms, move_atoms_of_data
 from treestick.moves.candidates import move_candidates
+from treestick.moves.places import move_places
 from treestick.moves.shards import Shards
 from treestick.moves.state import State, seen_by
 from treestick.moves.structure import elsewhere
 from treestick.moves.structure.plan import move_structure
 from treestick.moves.tasks import Run, Task, make_tasks, sum_statistics
+from treestick.moves.topics import TopicMoves, move_documents, move_tokens
 from treestick.random import Key
 
 Counted = dict[str, tuple[int, ...]]
@@ -43,6 +47,30 @@ class Here:
         seen = seen_by(state, self.data)
         return move_assignments(key, state, seen, tasks, self.run, self.spare)
 
+    def move_places(self, key: Key, state: State) -> tuple[State, float]:
+        """See :mod:`treestick.moves.places`."""
+        return move_places(key, state, self.data, self.tasks, self.run, self.spare)
+
+    def move_atoms_of_data(self, key: Key, state: State) -> State:
+        """See :mod:`treestick.moves.atoms`."""
+        return move_atoms_of_data(key, state, self.data)
+
+    def move_atoms(self, key: Key, state: State) -> State:
+        """See :mod:`treestick.moves.atoms`."""
+        return move_atoms(key, state, self.data)
+
+    def move_documents(
+        self, key: Key, state: State, most: int, least_mass: float, moves: TopicMoves
+    ) -> tuple[State, int]:
+        """See :mod:`treestick.moves.topics`."""
+        return move_documents(key, state, self.data, self.tasks, most, least_mass, moves, self.run)
+
+    def move_tokens(self, keys: Sequence[Key], state: State, moves: TopicMoves) -> State:
+        """See :mod:`treestick.moves.topics`; once with each key."""
+        for key in keys:
+            state = move_tokens(key, state, self.data, moves, self.run)
+        return state
+
     def sum_statistics(self, state: State) -> State:
         """See :mod:`treestick.moves.tasks`."""
         return sum_statistics(state, seen_by(state, self.data), self.tasks, self.run)
@@ -56,6 +84,28 @@ class Here:
 
 class Elsewhere(Shards):
     """Data in shards. States have no assignments: labels are where the data are."""
+
+    def move_places(self, key: Key, state: State) -> tuple[State, float]:
+        """See :mod:`treestick.moves.atoms_elsewhere`, also for the next two."""
+        return atoms_elsewhere.move_places(key, state, self)
+
+    def move_atoms_of_data(self, key: Key, state: State) -> State:
+        """Visit the shards in order."""
+        return atoms_elsewhere.move_atoms_of_data(key, state, self)
+
+    def move_atoms(self, key: Key, state: State) -> State:
+        """Draw atoms given sums."""
+        return atoms_elsewhere.move_atoms(key, state, self)
+
+    def move_documents(
+        self, key: Key, state: State, most: int, least_mass: float, moves: TopicMoves
+    ) -> tuple[State, int]:
+        """See :mod:`treestick.moves.topics_elsewhere`, also for the next."""
+        return topics_elsewhere.move_documents(key, state, self, most, least_mass)
+
+    def move_tokens(self, keys: Sequence[Key], state: State, moves: TopicMoves) -> State:
+        """Move all tokens given topics, once with each key."""
+        return topics_elsewhere.move_tokens(keys, state, self, moves)
 
     def move_structure(
         self, key: Key, state: State, plan: Mapping[str, int]

@@ -117,18 +117,31 @@ class Atoms(NamedTuple):
 
 def make_atoms(data: Observed, atoms: Floats, atom: Integers) -> Atoms:
     """Return atoms with their densities."""
-    log_prior, log_density = _densities(data, atoms, atom)
-    return Atoms(atoms, log_prior, atom, log_density)
+    return Atoms(atoms, log_prior(data.base, atoms), atom, log_densities(data, atoms, atom))
+
+
+def atoms_alone(base: Any, atoms: Floats) -> Atoms:
+    """Return the same where the data are elsewhere, and with them their atoms and densities."""
+    none = np.empty(0, dtype=np.int64)
+    return Atoms(atoms, log_prior(base, atoms), none, np.empty(0))
 
 
 @compiled
-def _densities(data: Observed, atoms: Floats, atom: Integers) -> tuple[float, Floats]:
-    log_prior, log_density = 0.0, np.empty(atom.size)
+def log_prior(base: Any, atoms: Floats) -> float:
+    """Return the log density of all atoms under H."""
+    total = 0.0
     for k in range(atoms.shape[0]):
-        log_prior += families.log_atom(data.base, atoms[k])
+        total += families.log_atom(base, atoms[k])
+    return total
+
+
+@compiled
+def log_densities(data: Observed, atoms: Floats, atom: Integers) -> Floats:
+    """Return the log density of each datum at its atom."""
+    found = np.empty(atom.size)
     for n in range(atom.size):
-        log_density[n] = families.log_density(data.base, data.values, n, atoms[atom[n]])
-    return log_prior, log_density
+        found[n] = families.log_density(data.base, data.values, n, atoms[atom[n]])
+    return found
 
 
 @compiled
@@ -292,13 +305,15 @@ def settle(
     table: NodeTable,
     assignments: Integers,
     places: Integers,
+    times: Floats,
     theta: Floats,
     atoms: Floats,
 ) -> tuple[Floats, Floats, Integers]:
     """Return probabilities, atoms, and the atom of each datum, after data have moved (rule 3).
 
     ``places`` are atoms or, from their number K on, K more than a stick of the rest of the datum's
-    node. Atoms without data are forgotten.
+    node. Atoms without data are forgotten. Data at the same place of the same node may be told as
+    one, ``times`` being their number: what comes out depends on who is the first at each place.
     """
     n_nodes, n_before = theta.shape[0], atoms.shape[0]
     n_moved, deepest = 0, 0
@@ -366,10 +381,10 @@ def settle(
     for n in range(places.size):
         if places[n] < n_before:
             found[n] = places[n]
-            seated[assignments[n], places[n]] += 1.0
+            seated[assignments[n], places[n]] += times[n]
         else:
             found[n] = atom[stick_of[n]]
-            customers[assignments[n], found[n]] += 1.0
+            customers[assignments[n], found[n]] += times[n]
         is_used[found[n]] = True
     own_key = key_of_part(key, SETTLING)
     dirichlet.seat(

@@ -39,7 +39,10 @@ class Workers(Protocol):
     def submit(
         self, worker: str, group: Group, n_before: int, ops: Sequence[Op], making: Making | None
     ) -> Any:
-        """Have :func:`~treestick.engine.keeping.carry_out` done; return something to wait for."""
+        """Have :func:`~treestick.engine.keeping.carry_out` done; return something to wait for.
+
+        What all groups are told alike is one object, which is not changed.
+        """
 
     def result(self, submitted: Any) -> Any:
         """Wait for what was submitted and return it; raise :class:`Lost` if nobody does it."""
@@ -91,6 +94,26 @@ class Crew:
             answers[group.number] = self._answer(group, waiting[group.number])
         return [answer for group in self._groups for answer in answers[group.number]]
 
+    def along(self, ops: list[Op], handed: Any) -> Any:
+        """Have ops carried out by one group after the other; return the answer of the last.
+
+        The last op has ``handed`` in place of arguments of shards, then what the group before has
+        answered for its last shard.
+        """
+        n_before = self.n_done
+        own: list[Any] = [None] * sum(len(group.tasks) for group in self._groups)
+        ops = [*ops[:-1], ops[-1]._replace(own=own)]
+        self._since += ops
+        if len(self._place) < len(self._groups):
+            self._settle()
+        first = 0
+        for group in self._groups:
+            # What a group was handed stays: it may have to be made again.
+            own[first : first + len(group.tasks)] = [handed] * len(group.tasks)
+            first += len(group.tasks)
+            handed = self._answer(group, self._submit(group, n_before, ops, None))[-1]
+        return handed
+
     def committed(self) -> None:
         """Note that the labels as of now are safe: ops until here are not needed again."""
         self._n_committed, self._since = self.n_done, []
@@ -111,12 +134,13 @@ class Crew:
             if not isinstance(answer, Unknown):
                 return list(answer)
             making = self._making(group)
-            submitted = self._submit(group, self._n_committed, self._since, making)
+            submitted = self._submit(group, self._n_committed, list(self._since), making)
 
     def _submit(self, group: Group, n_before: int, ops: Sequence[Op], making: Making | None) -> Any:
-        first = sum(len(other.tasks) for other in self._groups[: group.number])
-        own = slice(first, first + len(group.tasks))
-        ops = [op if op.own is None else op._replace(own=op.own[own]) for op in ops]
+        if any(op.own is not None for op in ops):
+            first = sum(len(other.tasks) for other in self._groups[: group.number])
+            own = slice(first, first + len(group.tasks))
+            ops = [op if op.own is None else op._replace(own=op.own[own]) for op in ops]
         return self._workers.submit(self._place[group.number], group, n_before, ops, making)
 
     # -- who keeps what ----------------------------------------------------------------------------

@@ -82,6 +82,7 @@ class DaskWorkers:
         self._address = str(client.scheduler.address)  # type: ignore[union-attr]
         self._ready: set[str] = set()
         self.n_sent, self.n_received = 0, 0
+        self._told: tuple[Sequence[Op] | None, bytes] = (None, b"")
         self._mutex = threading.Lock()
         self._check_versions()
 
@@ -130,10 +131,18 @@ class DaskWorkers:
             nobody: Future[Any] = Future()
             nobody.set_exception(ConnectionError(self._address))
             return worker, nobody
-        content = pickle.dumps((group, n_before, ops, making), protocol=5)
+        content = pickle.dumps((group, n_before, self._pickled(ops), making), protocol=5)
         loop: Any = client.loop
         asked = self._ask(client, worker, content)
         return worker, asyncio.run_coroutine_threadsafe(asked, loop.asyncio_loop)
+
+    def _pickled(self, ops: Sequence[Op]) -> bytes:
+        """Return what is to be done as it is sent: the same bytes to all who are told the same."""
+        last, told = self._told
+        if last is not ops:
+            told = pickle.dumps(ops, protocol=5)
+            self._told = ops, told
+        return told
 
     async def _ask(self, client: Any, worker: str, content: bytes) -> Any:
         """Ask a worker, past the scheduler, and return its answer."""
@@ -251,7 +260,8 @@ def _sent(content: bytes) -> Any:
 
 def _carry_out(content: bytes) -> bytes:
     try:
-        answer: Any = carry_out(*pickle.loads(content))
+        group, n_before, ops, making = pickle.loads(content)
+        answer: Any = carry_out(group, n_before, pickle.loads(ops), making)
     except InputError as error:
         answer = Failed(error)
     except Exception:  # which need not be of a kind that can be sent

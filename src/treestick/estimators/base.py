@@ -33,6 +33,7 @@ from treestick.inputs import (
     data_errors,
     shown,
 )
+from treestick.moves.shards import Shards
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.tasks import Run
 from treestick.prior.parameters import MOST_DATA
@@ -143,6 +144,23 @@ class TreeEstimator(DensityMixin, SampledEstimator):  # type: ignore[misc]
         """Return what the model adds to the first state of a chain, if that is made before it.
 
         Where that takes time, ``note`` shows a few words on how far it is.
+        """
+        return None
+
+    def _check_elsewhere(self) -> None:
+        """Raise if data cannot be in shards with these parameters."""
+
+    def _first_latent_elsewhere(
+        self,
+        seed: int,
+        chain: int,
+        where: Shards,
+        note: Callable[[str], None],
+        keep: Callable[[int, Any], None],
+    ) -> Any:
+        """Do the same where data are in shards.
+
+        ``keep`` gets a number and what the model adds by then; it has the shards write their part.
         """
         return None
 

@@ -11,24 +11,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from treestick.chain import run_chain
+from treestick.chain import Swept, run_chain
 from treestick.engine.crews import Crew, wait_for_workers
 from treestick.engine.dask_workers import DaskWorkers, find_client
 from treestick.engine.holding import Name, the_holder
 from treestick.engine.keeping import Group, Making
 from treestick.estimators.draws import to_record
 from treestick.estimators.sampled import Job, Known, SampledEstimator, Step
-from treestick.estimators.states import Constants, check_state_elsewhere
+from treestick.estimators.states import (
+    Constants,
+    check_counts_elsewhere,
+    check_nodes_elsewhere,
+)
 from treestick.inputs import InputError, InvalidValue, data_errors
 from treestick.io.pieces import Source, open_source, parts
+from treestick.moves import atoms_elsewhere, topics_elsewhere
 from treestick.moves.rows import join_rows, take_rows
 from treestick.moves.shards import Op, Shard, cut_rows
 from treestick.moves.state import State
 from treestick.moves.tasks import LARGEST_BLOCK, Run, Task, block_size, join_in_pairs
 from treestick.random import make_key
 from treestick.start import first_state_elsewhere
-from treestick.store import RunFolder
+from treestick.store import DamagedRun, RunFolder
 from treestick.store.labels import LabelFiles
+from treestick.store.values import arrays_of
+from treestick.tokens.documents import MOST_OF_ONE
+from treestick.tokens.latent import TokenTopics
 from treestick.whereabouts import Elsewhere
 
 if TYPE_CHECKING:
@@ -42,11 +50,28 @@ ROWS_AT_ONCE = 2 * LARGEST_BLOCK
 """So many are read from files at a time. It is a power of two of blocks, as shards are."""
 
 
+class Numbers(NamedTuple):
+    """What a model adds to each datum, in files, and how a shard gets it back."""
+
+    files: LabelFiles
+    sweep: int
+    """After which they were committed."""
+    width: int
+    """So many there are of each datum,"""
+    limit: int
+    """and all are below."""
+    shared: Any
+    """What nodes share."""
+    see: Callable[[Shard, Any, Any], None]
+    """Takes a shard, its numbers, and what nodes share; lets the shard have them."""
+
+
 class Last(NamedTuple):
     """The last commit of a chain: ops until then, and the sweep."""
 
     n_done: int
     sweep: int
+    numbers: Numbers | None = None
 
 
 class Recipe(NamedTuple):
@@ -62,6 +87,8 @@ class Recipe(NamedTuple):
     labels: LabelFiles
     sweep: int
     """After which labels were committed; 0 if all data are at the root."""
+    numbers: Numbers | None
+    """What was committed beside labels."""
 
 
 def make_shards(group: Group, recipe: Recipe) -> list[Shard]:
@@ -73,8 +100,21 @@ def make_shards(group: Group, recipe: Recipe) -> list[Shard]:
         labels = np.zeros(task[1] - task[0], dtype=np.int64)
         if recipe.sweep > 0:
             labels = recipe.labels.read(recipe.sweep, *task)
-        shards.append(Shard(task[0], partial(holder.get, name), labels, {}))
+        shard = Shard(task[0], partial(holder.get, name), labels, {}, {})
+        if recipe.numbers is not None:
+            _give_numbers(shard, recipe.numbers)
+        shards.append(shard)
     return shards
+
+
+def _give_numbers(shard: Shard, committed: Numbers) -> None:
+    """Let a shard have the numbers that were committed."""
+    files, sweep, width, limit, shared, see = committed
+    start, n_data = shard.first, shard.labels.size
+    found = files.read(sweep, start * width, (start + n_data) * width)
+    if found.min() < 0 or found.max() >= limit:  # compiled code does not check
+        raise DamagedRun(f"{files.folder}: data from {start} on have what is not there")
+    see(shard, found if width == 1 else found.reshape(n_data, width), shared)
 
 
 def _encode(recipe: Recipe, task: Task, piece: Any) -> Any:
@@ -105,7 +145,7 @@ def make_unread(group: Group, recipe: Recipe) -> list[Shard]:
     """Return shards of which the rows are read, some at a time, when they are asked for."""
     none = np.empty(0, dtype=np.int64)
     return [
-        Shard(task[0], partial(_read, recipe.estimator, task, piece), none, {})
+        Shard(task[0], partial(_read, recipe.estimator, task, piece), none, {}, {})
         for task, piece in zip(group.tasks, recipe.pieces, strict=True)
     ]
 
@@ -121,11 +161,32 @@ def summarize(group: Any, n_data: int, estimator: Any) -> list[Any]:
     ]
 
 
-def write_labels(group: Any, n_data: int, files: LabelFiles, sweep: int) -> list[None]:
-    """Write the labels of all shards of a group: a question that changes nothing."""
+def write_labels(
+    group: Any, n_data: int, files: LabelFiles, numbers: LabelFiles, sweep: int
+) -> list[None]:
+    """Write the labels of all shards of a group, and what else they have of their data.
+
+    That is a question that changes nothing.
+    """
     for shard in group:
         files.write(sweep, shard.first, shard.labels)
+        write_numbers(shard, numbers, sweep)
     return [None] * len(group)
+
+
+def write_all_numbers(group: Any, n_data: int, files: LabelFiles, sweep: int) -> list[None]:
+    """Write what shards have of their data beside labels."""
+    for shard in group:
+        write_numbers(shard, files, sweep)
+    return [None] * len(group)
+
+
+def write_numbers(shard: Shard, files: LabelFiles, sweep: int) -> None:
+    """Write what a model adds to the data of a shard, if it does."""
+    if "numbers" in shard.latent:
+        numbers = shard.latent["numbers"]
+        width = numbers.size // shard.labels.size
+        files.write(sweep, shard.first * width, numbers.reshape(-1).astype(np.int64))
 
 
 def digest(group: Any, n_data: int) -> list[bytes]:
@@ -146,7 +207,7 @@ def digest(group: Any, n_data: int) -> list[bytes]:
 
 def _digest_of(data: Any) -> bytes:
     found = hashlib.sha256()
-    for array in data:
+    for array in arrays_of(data).values():
         found.update(f"{array.dtype.str} {array.shape}\n".encode())
         found.update(np.ascontiguousarray(array).data)
     return found.digest()
@@ -193,10 +254,12 @@ class Cluster:
         """Return a crew; ``after`` gives ops and sweep of the last commit."""
 
         def making(group: Group) -> Making:
-            n_done, sweep = after()
+            last = after()
             pieces = [self.source.piece(start, stop) for start, stop in group.tasks]
-            recipe = Recipe(self.fit, self.estimator, units, pieces, labels, sweep)
-            return Making(n_done, make, recipe)
+            recipe = Recipe(
+                self.fit, self.estimator, units, pieces, labels, last.sweep, last.numbers
+            )
+            return Making(last.n_done, make, recipe)
 
         groups = partial(self.groups, f"{self.fit} {chain}")
         return Crew(self.workers, groups, making, self.patience)
@@ -217,13 +280,14 @@ def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
         raise InvalidValue(
             f"{type(estimator).__name__}: engine='dask' is for {', '.join(_able())}; use threads"
         )
+    estimator._check_elsewhere()
     if not (isinstance(estimator.init, str) and estimator.init == "root"):
         raise InvalidValue("init: with engine='dask' chains begin with all data at the root")
     cluster = Cluster(find_client(), clone(estimator), X, PATIENCE)
     source = cluster.source
     sticks = estimator._sticks_prior()
     model, units = estimator._make_model(cluster.summary(LabelFiles(run_folder.folder)))
-    burn_in = estimator._lengths().burn_in
+    burn_in, more = estimator._lengths().burn_in, estimator._more_moves()
 
     def steps(
         seed: int,
@@ -233,32 +297,47 @@ def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
         note: Callable[[str], None],
     ) -> Iterator[Step]:
         note("workers read their data")
-        files = run_folder.chain(chain).labels
-        last = Last(0, 0 if saved is None else saved[0])
+        files, numbers = run_folder.chain(chain).labels, run_folder.chain(chain).numbers
+        first_numbers = LabelFiles(numbers.folder / "first")
+        last = Last(0, 0)
 
         def after() -> Last:
             return last
 
+        def commit(sweep: int, committed: Numbers | None) -> None:
+            nonlocal last
+            before, last = last, Last(crew.n_done, sweep, committed)
+            crew.committed()
+            if not estimator._lengths().is_draw(before.sweep):
+                files.remove(before.sweep)
+            if before.numbers is not None:
+                before.numbers.files.remove(before.numbers.sweep)
+
+        def keep(number: int, latent: Any) -> None:
+            where.ask(write_all_numbers, first_numbers, number)
+            commit(0, _numbers_of(latent, first_numbers, number))
+
         crew = cluster.crew(str(chain), units, files, after)
-        where = Elsewhere(source.n_rows, crew.each)
+        base = getattr(units, "base", None)
+        where = Elsewhere(source.n_rows, crew.each, crew.along, base)
         if saved is None:
-            state = first_state_elsewhere(make_key(seed, chain), model, sticks, where)
+            latent = estimator._first_latent_elsewhere(seed, chain, where, note, keep)
+            state = first_state_elsewhere(make_key(seed, chain), model, sticks, where, latent)
         else:
-            state = saved[1]
-            check_state_elsewhere(state, model, where)
+            sweep, state = saved
+            n_words = source.n_columns if "topics" in more else None
+            check_nodes_elsewhere(state, model, base, n_words)
+            last = Last(0, sweep, _numbers_of(state.latent, numbers, sweep))
+            check_counts_elsewhere(state, where)
         for swept in run_chain(
-            seed, chain, state, where, burn_in, run, estimator.schedule, last.sweep
+            seed, chain, state, where, burn_in, run, estimator.schedule, last.sweep, **more
         ):
 
             def write(sweep: int = swept.sweep) -> None:
-                where.ask(write_labels, files, sweep)
+                where.ask(write_labels, files, numbers, sweep)
 
-            def written(sweep: int = swept.sweep) -> None:
-                nonlocal last
-                if not estimator._lengths().is_draw(last.sweep):
-                    files.remove(last.sweep)
-                last = Last(crew.n_done, sweep)
-                crew.committed()
+            def written(swept: Swept = swept) -> None:
+                commit(swept.sweep, _numbers_of(swept.state.latent, numbers, swept.sweep))
 
             yield Step(
                 swept.sweep,
@@ -278,6 +357,17 @@ def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
     known = Known(np.empty((0, source.n_columns)), source.names, None, {})
     constants = Constants(model, units, sticks)
     return Job(known, fingerprint, source.n_rows, constants, steps, cluster.close)
+
+
+def _numbers_of(latent: Any, files: LabelFiles, sweep: int) -> Numbers | None:
+    """Return where it is written what the model adds to each datum, if it does."""
+    if latent is None:
+        return None
+    if isinstance(latent, TokenTopics):
+        width, limit = latent.counts.of_words.shape[1], MOST_OF_ONE + 1
+        return Numbers(files, sweep, width, limit, latent.n_topics, topics_elsewhere.see)
+    atoms = latent.atoms
+    return Numbers(files, sweep, 1, atoms.shape[0], atoms, atoms_elsewhere.see)
 
 
 def _able() -> list[str]:

@@ -16,7 +16,9 @@ from treestick.estimators import counts
 from treestick.estimators.base import TreeEstimator
 from treestick.estimators.draws import Mixture
 from treestick.estimators.vectors import (
+    Moments,
     check_vector,
+    join_moments,
     location_and_scale,
     moments_of,
     read_vectors,
@@ -126,6 +128,7 @@ class HDPTree(TreeEstimator):
     """
 
     _stored_types = (Units, VectorUnits, counts.CountUnits, NormalGamma, SymmetricDirichlet)
+    _can_be_elsewhere = True
 
     def __init__(
         self,
@@ -190,7 +193,18 @@ class HDPTree(TreeEstimator):
             return counts.read_rows(X, name)
         return read_vectors(X, name)
 
-    def _make_model(self, values: Any) -> tuple[Measures, Units]:
+    def _summarize(self, values: Any, n_data: int | None = None) -> Moments | counts.CountUnits:
+        if isinstance(values, counts.Rows):
+            return counts.units_of(values)
+        return moments_of(values, n_data)
+
+    @staticmethod
+    def _join_summaries(one: Any, other: Any) -> Moments | counts.CountUnits:
+        if isinstance(one, counts.CountUnits):
+            return counts.join_units(one, other)
+        return join_moments(one, other)
+
+    def _make_model(self, summary: Moments | counts.CountUnits) -> tuple[Measures, Units]:
         concentration = check_hyperparameter(
             "concentration", self.concentration, most=MOST_CONCENTRATION
         )
@@ -198,17 +212,17 @@ class HDPTree(TreeEstimator):
         for name, (_, low, _) in (("concentration", concentration), ("persistence", persistence)):
             if low < LEAST:
                 raise InvalidValue(f"{name}={shown(getattr(self, name))} is below {LEAST:g}")
-        if self.component == "multinomial":
-            form: Any = counts.units_of(values)
+        if isinstance(summary, counts.CountUnits):
+            form: Any = summary
             shape = check_positive("base_concentration", self.base_concentration, 1e6)
             base: Any = SymmetricDirichlet(shape, form.n_outcomes)
         else:
-            base, form = self._gaussian_base(values)
+            base, form = self._gaussian_base(summary)
         return Measures(*concentration, *persistence, 0), Units(form, base)
 
-    def _gaussian_base(self, values: Floats) -> tuple[NormalGamma, VectorUnits]:
-        n_features = values.shape[1]
-        mean, scale, _ = location_and_scale(moments_of(values))
+    def _gaussian_base(self, moments: Moments) -> tuple[NormalGamma, VectorUnits]:
+        n_features = moments.mean.size
+        mean, scale, _ = location_and_scale(moments)
         units = VectorUnits(mean, scale)
         variance, centre = np.full(n_features, VARIANCE), np.zeros(n_features)
         if self.base_variance is not None:

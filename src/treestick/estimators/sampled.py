@@ -279,13 +279,15 @@ def sample(
     def after_sweep(chain: int, step: Step) -> None:
         state = None if run.is_temporary else step.state
         is_draw = lengths.is_draw(step.sweep)
-        is_due = state is not None and time.monotonic() - last_saved[chain] > SECONDS_UNSAVED
+        # What is elsewhere is written even if nothing here is: it is not kept in mind any longer.
+        has_more = state is not None or step.write is not _nothing
+        is_due = has_more and time.monotonic() - last_saved[chain] > SECONDS_UNSAVED
         if is_draw or is_due:
             step.write()
             if is_draw:
                 seconds = before[chain] + time.perf_counter() - began
                 run.append(step.record(), seconds, state)
-            else:
+            elif state is not None:
                 run.chain(chain).save(STATE, step.sweep, state)
             step.written()
             last_saved[chain] = time.monotonic()

@@ -70,21 +70,36 @@ def check_constants(constants: Any, n_features: int, n_outcomes: int | None = No
 
 def check_state(state: Any, model: Any, data: Any, n_data: int) -> None:
     """Raise if a state that was read is not one of ``model`` with these data."""
-    fault = _fault(state, model, data, n_data)
-    if fault is not None:
-        raise DamagedRun(f"the state of a chain cannot be gone on from: {fault}")
+    _raise(_fault(state, model, data, n_data))
 
 
-def check_state_elsewhere(state: Any, model: Any, where: Shards) -> None:
-    """Raise if a state that was read is not one of ``model``, or not that of the labels."""
+def check_nodes_elsewhere(state: Any, model: Any, base: Any, n_words: int | None) -> None:
+    """Raise if a state that was read is not one of ``model``, its data being elsewhere.
+
+    ``base`` is the law of new atoms; ``n_words`` how many words there are, if data are documents.
+    """
     fault = _fault_of_nodes(state, model)
     if fault is None:
-        counts = where.count(int(state.table.size[0]))
-        n_nodes = state.n_nodes
-        if counts[n_nodes:].any() or not np.array_equal(
-            counts[:n_nodes], state.table.n_here[:n_nodes]
-        ):
-            fault = "the data are not counted right"
+        has_atoms = contract.registered(type(model)).has_atoms
+        if n_words is not None:
+            fault = _fault_of_words(state, n_words)
+        elif (state.latent is not None) != has_atoms:
+            fault = "it has atoms where there are none, or none where there are"
+        elif has_atoms:
+            fault = _fault_of_atoms(state, base)
+    _raise(fault)
+
+
+def check_counts_elsewhere(state: State, where: Shards) -> None:
+    """Raise if a state is not that of the labels."""
+    counts, n_nodes = where.count(int(state.table.size[0])), state.n_nodes
+    is_right = not counts[n_nodes:].any() and np.array_equal(
+        counts[:n_nodes], state.table.n_here[:n_nodes]
+    )
+    _raise(None if is_right else "the data are not counted right")
+
+
+def _raise(fault: str | None) -> None:
     if fault is not None:
         raise DamagedRun(f"the state of a chain cannot be gone on from: {fault}")
 
@@ -102,7 +117,9 @@ def _fault(state: Any, model: Any, data: Any, n_data: int) -> str | None:
         return _fault_of_topics(state, data)
     if (state.latent is not None) != contract.registered(type(model)).has_atoms:
         return "it has atoms where there are none, or none where there are"
-    return None if state.latent is None else _fault_of_atoms(state, data.base, n_data)
+    if state.latent is None:
+        return None
+    return _fault_of_atoms(state, data.base) or _fault_of_places(state.latent, n_data)
 
 
 def _fault_of_nodes(state: Any, model: Any) -> str | None:
@@ -135,15 +152,36 @@ def _fault_of_topics(state: State, documents: Documents) -> str | None:
     return None if fits else "the topics are not those of these documents"
 
 
-def _fault_of_atoms(state: State, base: Any, n_data: int) -> str | None:
+def _fault_of_words(state: State, n_words: int) -> str | None:
+    """Return what is wrong with topics of which documents elsewhere have their part."""
+    latent = state.latent
+    if not isinstance(latent, TokenTopics) or not isinstance(latent.counts, TopicCounts):
+        return "it has no topics of tokens"
+    if state.model.n_outcomes != latent.n_topics:
+        return "the topics are not as many as the model has"
+    n_columns = padded(latent.n_topics)
+    shapes = [array.shape for array in (*latent.counts, latent.topics)]
+    if shapes != [(0, n_columns), (n_words, n_columns), (n_columns,), (0,)]:
+        return "the topics are not those of these words"
+    return None
+
+
+def _fault_of_atoms(state: State, base: Any) -> str | None:
     latent = state.latent
     if not isinstance(latent, Atoms) or latent.atoms.ndim != 2:
         return "the atoms are none"
     n_atoms, width = latent.atoms.shape
     if width != families.sizes(base)[0]:
         return "the atoms have another size"
-    if state.model.n_atoms != n_atoms or latent.log_density.shape != (n_data,):
+    if state.model.n_atoms != n_atoms:
         return "the atoms are not as many as the model has"
-    if latent.atom.shape != (n_data,) or not 0 <= latent.atom.min() <= latent.atom.max() < n_atoms:
+    return None
+
+
+def _fault_of_places(latent: Atoms, n_data: int) -> str | None:
+    atom, n_atoms = latent.atom, latent.atoms.shape[0]
+    if latent.log_density.shape != (n_data,):
+        return "the data have no densities"
+    if atom.shape != (n_data,) or not 0 <= atom.min() <= atom.max() < n_atoms:
         return "data are at atoms that are not there"
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,29 +11,38 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from treestick.analysis.tree_topics import TreeDraw
 from treestick.engine.threads import count_jobs
 from treestick.estimators.base import TreeEstimator
-from treestick.estimators.draws import Draws
-from treestick.estimators.lazy import Lazy
-from treestick.estimators.sampled import Lengths
+from treestick.estimators.documents import (
+    DocumentUnits,
+    Summary,
+    TreeDraws,
+    join_summaries,
+    summarize,
+)
+from treestick.estimators.sampled import Job, Lengths
 from treestick.estimators.states import check_constants
 from treestick.estimators.tables import TablesMixin
-from treestick.estimators.words import TopicsMixin
+from treestick.estimators.words import TopicsMixin, check_some
 from treestick.inputs import (
     InvalidValue,
     check_hyperparameter,
     check_positive,
     check_whole_number,
+    data_errors,
     shown,
 )
+from treestick.io import Corpus
 from treestick.models.multinomial import Multinomial
-from treestick.moves.state import Floats, Integers
+from treestick.moves import topics_elsewhere
+from treestick.moves.shards import Shards
+from treestick.moves.state import Floats
 from treestick.moves.tasks import Run
 from treestick.moves.topics import TopicMoves
 from treestick.prior.parameters import MOST_DATA
 from treestick.random import make_key
-from treestick.tokens.documents import Documents, make_documents
+from treestick.store import RunFolder
+from treestick.tokens.documents import Documents, check_tokens, make_documents
 from treestick.tokens.gibbs import COLLAPSED, MODES
 from treestick.tokens.latent import TokenTopics, first_topics
 
@@ -41,15 +50,10 @@ SUMMED_OUT, GIVEN = "summed_out", "given"
 DOCUMENT_MOVES = (SUMMED_OUT, GIVEN)
 FIRST_TOPICS = 20
 """Topics to begin with where their number is unbounded."""
+SWEEPS_UNKEPT = 10
+"""Of LDA on a cluster: then topics of tokens are written, and questions before are forgotten."""
 LEAST, MOST = 1e-6, 1e6
 """Beyond, differences of log-gamma functions lose the digits that decide."""
-
-
-class DocumentUnits(NamedTuple):
-    """What is kept of the documents that a model was fitted to."""
-
-    totals: Integers
-    """Of each document: the number of its tokens."""
 
 
 class TopicTree(TopicsMixin, TablesMixin, TreeEstimator):
@@ -94,7 +98,7 @@ class TopicTree(TopicsMixin, TablesMixin, TreeEstimator):
         How many words a topic has.
     sampler : {"collapsed", "instantiated"}, default "collapsed"
         Of the topics of words, as for :class:`LDA`. Both are exact; the second uses ``n_jobs``
-        threads, and is not for ``n_topics=None``.
+        threads, or the workers of ``engine="dask"``, and is not for ``n_topics=None``.
     document_move : {"given", "summed_out"}, default "given"
         Whether documents move given the topics of their words, or with these summed out. Both are
         exact. The second is not for ``n_topics=None``.
@@ -183,18 +187,29 @@ class TopicTree(TopicsMixin, TablesMixin, TreeEstimator):
         self.verbose = verbose
 
     _stored_types = (DocumentUnits,)
+    _can_be_elsewhere = True
 
     # -- fitting -----------------------------------------------------------------------------------
 
     def _read(self, X: Any) -> sparse.csr_array:
-        return self._read_documents(X)
+        return self._counts_of(X.counts if isinstance(X, Corpus) else X)
+
+    def _summarize(self, values: sparse.csr_array, n_data: int | None = None) -> Summary:
+        return summarize(values)
+
+    @staticmethod
+    def _join_summaries(one: Summary, other: Summary) -> Summary:
+        return join_summaries(one, other)
 
     def _n_topics_first(self) -> int:
         if self.n_topics is None:
             return FIRST_TOPICS
         return check_whole_number("n_topics", self.n_topics, 1, 2**20)
 
-    def _make_model(self, values: sparse.csr_array) -> tuple[Multinomial, DocumentUnits]:
+    def _make_model(self, summary: Summary) -> tuple[Multinomial, DocumentUnits]:
+        with data_errors():
+            check_some(int(summary.totals.sum()))
+            check_tokens(*summary)
         for name, value, known in (
             ("sampler", self.sampler, MODES),
             ("document_move", self.document_move, DOCUMENT_MOVES),
@@ -226,11 +241,11 @@ class TopicTree(TopicsMixin, TablesMixin, TreeEstimator):
                 "persistence", self.persistence, most=1.0, may_be_zero=not is_measure
             ),
             n_topics + is_measure, root, is_measure,
-        ), DocumentUnits(np.asarray(values.sum(axis=1)).ravel().astype(np.int64))  # fmt: skip
+        ), DocumentUnits(summary.totals)  # fmt: skip
 
     def check_parameters(self) -> None:
         """Raise if a parameter cannot be; ``fit`` does the same first."""
-        self._make_model(sparse.csr_array((1, 1)))
+        self._make_model(Summary(np.array([1]), np.array([1])))
         self._lengths()
 
     def _beta(self) -> tuple[float, float, float]:
@@ -264,6 +279,41 @@ class TopicTree(TopicsMixin, TablesMixin, TreeEstimator):
             model.is_measure, run, count_jobs(self.n_jobs),
             lambda sweep: note(f"LDA {sweep}/{self.lda_sweeps}"),
         )  # fmt: skip
+
+    def _prepare_elsewhere(self, X: Any, run: RunFolder) -> Job:
+        if not isinstance(X, Corpus):
+            return super()._prepare_elsewhere(X, run)
+        return super()._prepare_elsewhere(X.counts, run)._replace(known=self._known_of(X))
+
+    def _check_elsewhere(self) -> None:
+        self.check_parameters()
+        if self.n_topics is None:
+            raise InvalidValue(
+                "TopicTree: with engine='dask', n_topics must be a number: how many topics there "
+                "are is found out token by token, in one place; use threads for n_topics=None"
+            )
+        if self.sampler == COLLAPSED:
+            raise InvalidValue(
+                "TopicTree: engine='dask' needs sampler='instantiated'; 'collapsed' moves one "
+                "token after the other, in one place"
+            )
+
+    def _first_latent_elsewhere(
+        self,
+        seed: int,
+        chain: int,
+        where: Shards,
+        note: Callable[[str], None],
+        keep: Callable[[int, TokenTopics], None],
+    ) -> TokenTopics:
+        def after_sweep(sweep: int, latent: TokenTopics) -> None:
+            note(f"LDA {sweep}/{self.lda_sweeps}")
+            if sweep % SWEEPS_UNKEPT == 0:
+                keep(sweep, latent)
+
+        return topics_elsewhere.first_topics(
+            seed, chain, where, self._n_topics_first(), self._beta(), self.lda_sweeps, after_sweep
+        )
 
     def _more_moves(self) -> dict[str, Any]:
         sums_out = self.document_move == SUMMED_OUT
@@ -353,16 +403,3 @@ class TopicTree(TopicsMixin, TablesMixin, TreeEstimator):
                 rows.append(sparse.csr_array(rng.multinomial(n, p / p.sum())[None]))
         found: sparse.csr_array = sparse.vstack(rows, format="csr")[rng.permutation(n_samples)]
         return found
-
-
-class TreeDraws(Lazy[TreeDraw]):
-    """The posterior sample as held-out scores take it, read from disk when asked for."""
-
-    def __init__(self, draws: Draws) -> None:
-        self._draws = draws
-
-    def __len__(self) -> int:
-        return len(self._draws)
-
-    def _read(self, number: int) -> TreeDraw:
-        return TreeDraw(self._draws.mixture(number), number)

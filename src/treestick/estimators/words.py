@@ -22,6 +22,12 @@ FEWEST_PARTICLES = 20
 """So many estimates of a document's probability are averaged, or more, all draws together."""
 
 
+def check_some(n: int) -> None:
+    """Raise if there is no token."""
+    if n == 0:
+        raise InvalidValue("all documents are empty: there is nothing to infer topics from")
+
+
 class TopicsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
     """Takes documents, as a corpus or as counts; has topics, ``components_``."""
 
@@ -50,8 +56,7 @@ class TopicsMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         """Return counts to fit to, or raise."""
         with data_errors():
             counts = self._counts_of(X.counts if isinstance(X, Corpus) else X)
-            if counts.nnz == 0:
-                raise InvalidValue("all documents are empty: there is nothing to infer topics from")
+            check_some(counts.nnz)
         return counts
 
     def _new_counts(self, X: Any) -> sparse.csr_array:

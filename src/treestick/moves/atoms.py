@@ -13,12 +13,15 @@ Rule 2. An atom of the rest has the law H, whatever its node, since nobody has s
 chosen, it is drawn from H given x, and its weights in all nodes given that it has this datum
 (:func:`treestick.diffusions.hdp.represent_atom`). So an atom is born where a datum needs it, and
 in many dimensions, where one from H would fit nobody.
+Rule 3. Only births and deaths of atoms make one datum's draw depend on those before it. So where
+data are in several places, they are visited in order, and what is handed on is :class:`Running`:
+atoms, their weights and the number of their data, never the data.
 
 **Atoms** given their data are drawn from their conjugate law.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +32,7 @@ from treestick.diffusions.dirichlet import LEAST
 from treestick.diffusions.hdp import Observed
 from treestick.moves.places import with_atoms
 from treestick.moves.state import Floats, Integers, State
+from treestick.moves.tasks import add_up, block_size, nothing_waits, push
 from treestick.random import (
     Key,
     Purpose,
@@ -38,10 +42,21 @@ from treestick.random import (
     open_stream,
     reopen,
 )
-from treestick.tree.table import NodeTable
+from treestick.tree.table import NULL, NodeTable
 
 ROOM = 8
 """New atoms before more room is needed, which is doubled then."""
+
+
+class Running(NamedTuple):
+    """Atoms while data move, one after the other; there is room for more than there are."""
+
+    log_weights: Floats
+    """A row for each node."""
+    log_rest: Floats
+    atoms: Floats
+    n_data_of: Integers
+    """Of each atom; 0 where there is none."""
 
 
 def move_atoms_of_data(key: Key, state: State, data: Observed) -> State:
@@ -49,68 +64,95 @@ def move_atoms_of_data(key: Key, state: State, data: Observed) -> State:
 
     Statistics are left as they are: sum them anew.
     """
-    theta, atoms, atom = _move(
-        key, state.model, data, state.latent.atoms, state.latent.atom, state.table,
-        state.assignments, state.theta,
-    )  # fmt: skip
-    return with_atoms(state._replace(theta=theta), data, atoms, atom)
+    latent, atom = state.latent, state.latent.atom.copy()
+    n_data_of = np.bincount(atom, minlength=latent.atoms.shape[0])
+    running = begin(state.theta, latent.atoms, n_data_of)
+    running = move_along(key, state.model, data, 0, state.table, state.assignments, atom, running)
+    theta, atoms, number = finish(running)
+    return with_atoms(state._replace(theta=theta), data, atoms, number[atom])
 
 
 def move_atoms(key: Key, state: State, data: Observed) -> State:
     """Draw all atoms given their data."""
-    atoms = _draw(key, data, state.latent.atoms, state.latent.atom)
-    return with_atoms(state, data, atoms, state.latent.atom)
+    latent = state.latent
+    n_data, n_atoms = latent.atom.size, latent.atoms.shape[0]
+    statistics = sum_by_atom(data, latent.atom, n_atoms, n_data)
+    return with_atoms(state, data, draw_given(key, data.base, statistics), latent.atom)
 
 
 @compiled
-def _draw(key: Key, data: Observed, before: Floats, atom: Integers) -> Floats:
-    n_atoms = before.shape[0]
+def sum_by_atom(data: Observed, atom: Integers, n_atoms: int, n_data: int) -> Floats:
+    """Return the statistics of each atom over some rows, block by block over the binary tree.
+
+    ``n_data`` is the number of all data, here and elsewhere.
+    """
     _, width = families.sizes(data.base)
-    statistics = np.zeros((n_atoms, width))
-    for n in range(atom.size):
-        families.add_to_atom(data.base, data.values, n, statistics[atom[n]])
-    atoms = np.empty(before.shape)
+    size = block_size(n_data)
+    waiting, sums = nothing_waits(n_data, n_atoms * width), np.empty((n_atoms, width))
+    for block in range((atom.size + size - 1) // size):
+        sums[:] = 0.0
+        for n in range(block * size, min((block + 1) * size, atom.size)):
+            families.add_to_atom(data.base, data.values, n, sums[atom[n]])
+        push(waiting, block, sums.reshape(-1))
+    return add_up(waiting).reshape(n_atoms, width)
+
+
+@compiled
+def draw_given(key: Key, base: Any, statistics: Floats) -> Floats:
+    """Return atoms drawn given the statistics of their data."""
+    width, _ = families.sizes(base)
+    atoms = np.empty((statistics.shape[0], width))
     own_key = key_of_part(key, 1)  # unseen atoms have those of part 0
     stream = open_stream(key)
-    for k in range(n_atoms):
+    for k in range(atoms.shape[0]):
         reopen(stream, key_for(own_key, Purpose.ATOM, k))
-        families.draw_atom_given(stream, data.base, statistics[k], atoms[k])
+        families.draw_atom_given(stream, base, statistics[k], atoms[k])
     return atoms
 
 
 @compiled
-def _move(
+def begin(theta: Floats, atoms_before: Floats, n_before: Integers) -> Running:
+    """Return atoms, and how many data have each, with room for more."""
+    n_nodes, n_atoms = theta.shape[0], atoms_before.shape[0]
+    running = Running(
+        np.full((n_nodes, n_atoms + ROOM), LEAST),
+        np.empty(n_nodes),
+        np.empty((n_atoms + ROOM, atoms_before.shape[1])),
+        np.zeros(n_atoms + ROOM, dtype=np.int64),
+    )
+    for k in range(n_atoms):
+        running.atoms[k] = atoms_before[k]
+        running.n_data_of[k] = n_before[k]
+        for node in range(n_nodes):
+            running.log_weights[node, k] = theta[node, k]
+    for node in range(n_nodes):
+        running.log_rest[node] = theta[node, n_atoms]
+    return running
+
+
+@compiled
+def move_along(
     key: Key,
     model: Any,
     data: Observed,
-    atoms_before: Floats,
-    atom_before: Integers,
+    first: int,
     table: NodeTable,
     assignments: Integers,
-    theta: Floats,
-) -> tuple[Floats, Floats, Integers]:
-    """Return probabilities, atoms and the atom of each datum."""
-    base, n_data = data.base, atom_before.size
-    n_nodes, n_atoms = theta.shape[0], atoms_before.shape[0]
+    atom: Integers,
+    running: Running,
+) -> Running:
+    """Move data, one after the other; overwrite ``atom``, and what was running.
+
+    ``first`` is the number of datum 0 among all that there are, here and elsewhere.
+    """
+    base = data.base
+    log_weights, log_rest, atoms, n_data_of = running
     _, width = families.sizes(base)
-    log_weights = np.full((n_nodes, n_atoms + ROOM), LEAST)
-    log_rest = np.empty(n_nodes)
-    atoms = np.empty((n_atoms + ROOM, atoms_before.shape[1]))
-    n_data_of = np.zeros(n_atoms + ROOM, dtype=np.int64)
-    for k in range(n_atoms):
-        atoms[k] = atoms_before[k]
-        for node in range(n_nodes):
-            log_weights[node, k] = theta[node, k]
-    for node in range(n_nodes):
-        log_rest[node] = theta[node, n_atoms]
-    atom = atom_before.copy()
-    for n in range(n_data):
-        n_data_of[atom[n]] += 1
     statistics = np.zeros(width)
     p = np.empty(n_data_of.size + 1)
     stream = open_stream(key)
-    for n in range(n_data):
-        reopen(stream, key_for(key, Purpose.ATOM_OF_DATUM, n))
+    for n in range(atom.size):
+        reopen(stream, key_for(key, Purpose.ATOM_OF_DATUM, first + n))
         node = assignments[n]
         n_data_of[atom[n]] -= 1
         if n_data_of[atom[n]] == 0:
@@ -146,7 +188,7 @@ def _move(
             )  # fmt: skip
         atom[n] = chosen
         n_data_of[chosen] += 1
-    return _without_unused(log_weights, log_rest, atoms, n_data_of, atom)
+    return Running(log_weights, log_rest, atoms, n_data_of)
 
 
 @compiled
@@ -159,11 +201,10 @@ def _wider(rows: Floats, width: int) -> Floats:
 
 
 @compiled
-def _without_unused(
-    log_weights: Floats, log_rest: Floats, atoms: Floats, n_data_of: Integers, atom: Integers
-) -> tuple[Floats, Floats, Integers]:
-    """Return probabilities, atoms and the atom of each datum, atoms numbered anew."""
-    number, n_atoms = np.empty(n_data_of.size, dtype=np.int64), 0
+def finish(running: Running) -> tuple[Floats, Floats, Integers]:
+    """Return probabilities, atoms that data have, and the new number of each."""
+    log_weights, log_rest, atoms, n_data_of = running
+    number, n_atoms = np.full(n_data_of.size, NULL), 0
     for k in range(n_data_of.size):
         if n_data_of[k] > 0:
             number[k] = n_atoms
@@ -177,6 +218,4 @@ def _without_unused(
                 theta[node, number[k]] = log_weights[node, k]
     for node in range(log_rest.size):
         theta[node, n_atoms] = log_rest[node]
-    for n in range(atom.size):
-        atom[n] = number[atom[n]]
-    return theta, kept, atom
+    return theta, kept, number

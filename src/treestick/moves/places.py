@@ -27,6 +27,7 @@ from treestick.moves import segments as unit_interval
 from treestick.moves.assignments import (
     FULL,
     UNRESOLVED,
+    Assign,
     Slots,
     Unseen,
     find_unseen,
@@ -61,23 +62,57 @@ def move_places(
     Parameters are those of :func:`treestick.moves.assignments.move_assignments`. Statistics are
     left as they are: sum them anew.
     """
-    model, latent = state.model, state.latent
-    cut = unit_interval.cut(state.table, state.n_nodes)
-    edges = _edges(state.theta)
+    latent = state.latent
     places = latent.atom.copy()
+    assign = slicing(
+        key, state, *prepare_slicing(state), data, latent.seen, 0, state.assignments, places
+    )
+    moved, tries = search(state, tasks, assign, run, spare)
+    theta, atoms, atom = settle(
+        key, moved, data.base, moved.assignments, places, np.ones(places.size)
+    )
+    return with_atoms(moved._replace(theta=theta), data, atoms, atom), tries
+
+
+def prepare_slicing(state: State) -> tuple[Segments, Floats]:
+    """Return what all data need: the unit interval cut, and each node's part of it."""
+    return unit_interval.cut(state.table, state.n_nodes), _edges(state.theta)
+
+
+def slicing(
+    key: Key,
+    state: State,
+    cut: Segments,
+    edges: Floats,
+    data: Observed,
+    drawn: Drawn,
+    first: int,
+    assignments: Integers,
+    places: Integers,
+) -> Assign:
+    """Return what moves data that are at these rows, and writes their atoms to ``places``.
+
+    ``first`` is the number of datum 0 among all that there are, here and elsewhere.
+    """
 
     def assign(unseen: Unseen, order: Integers, done: int, rows: Integers) -> tuple[int, int]:
         return _assign(
-            key, model, data, latent.atoms, latent.seen, state.sticks, state.assignments, cut,
-            edges, state.theta, unseen, order, done, rows, places,
+            key, state.model, data, first, state.latent.atoms, drawn, state.sticks, assignments,
+            cut, edges, state.theta, unseen, order, done, rows, places,
         )  # fmt: skip
 
-    moved, tries = search(state, tasks, assign, run, spare)
-    theta, atoms, atom = hdp.settle(
-        key, model.concentration, model.persistence, data.base, moved.table, moved.assignments,
-        places, moved.theta, latent.atoms,
+    return assign
+
+
+def settle(
+    key: Key, state: State, base: Any, rows: Integers, places: Integers, times: Floats
+) -> tuple[Floats, Floats, Integers]:
+    """See :func:`treestick.diffusions.hdp.settle`."""
+    found: tuple[Floats, Floats, Integers] = hdp.settle(
+        key, state.model.concentration, state.model.persistence, base, state.table, rows, places,
+        times, state.theta, state.latent.atoms,
     )  # fmt: skip
-    return with_atoms(moved._replace(theta=theta), data, atoms, atom), tries
+    return found
 
 
 def with_atoms(state: State, data: Observed, atoms: Floats, atom: Integers) -> State:
@@ -164,6 +199,7 @@ def _assign(
     key: Key,
     model: Any,
     data: Observed,
+    first: int,
     atoms: Floats,
     drawn: Drawn,
     sticks: Sticks,
@@ -188,7 +224,7 @@ def _assign(
     phi, own_edges = np.empty(atoms.shape[1]), np.empty(n_atoms + 1)
     while done < order.size:
         n = order[done]
-        reopen(stream, key_for(key, Purpose.SLICE, n))
+        reopen(stream, key_for(key, Purpose.SLICE, first + n))
         node, place = assignments[n], drawn.atom[n]
         segment_now = cut.own[node]
         start = cut.edges[segment_now]

@@ -23,6 +23,7 @@ import numpy as np
 
 from treestick.moves import candidates as among
 from treestick.moves.assignments import (
+    Assign,
     Joining,
     NewNodes,
     Slots,
@@ -56,11 +57,14 @@ class Shard(NamedTuple):
     """Of each datum: the row of its node, or what else its node is called."""
     aside: dict[str, Integers]
     """What a proposal has chosen, until it is accepted or another one begins."""
+    latent: dict[str, Any]
+    """What a model adds to each datum: ``numbers``, and ``seen``, the data as nodes see them, which
+    follow from the numbers, the rows and what nodes share. Empty where nodes see the rows."""
 
     @property
     def data(self) -> Any:
-        """The data, in the form of the compiled model."""
-        return self.rows()
+        """The data as nodes see them, in the form of the compiled model."""
+        return self.latent["seen"] if "seen" in self.latent else self.rows()
 
 
 class Op(NamedTuple):
@@ -94,10 +98,22 @@ class Shards:
     each : callable
         Takes a list of :class:`Op`, has each of them done on all shards, one after the other, and
         returns what the last of them answered for each shard, in the order of rows.
+    along : callable
+        Takes the same, but has all done by one group of shards after the other, in the order of
+        rows, the last op with what the group before answered; returns what the last group answers.
+    base : named tuple, optional
+        What is known of the data where they are not: the law of new atoms.
     """
 
-    def __init__(self, n_data: int, each: Callable[[list[Op]], list[Any]]) -> None:
-        self.n_data, self._each = n_data, each
+    def __init__(
+        self,
+        n_data: int,
+        each: Callable[[list[Op]], list[Any]],
+        along: Callable[[list[Op], Any], Any],
+        base: Any = None,
+    ) -> None:
+        self.n_data, self.base = n_data, base
+        self._each, self._along = each, along
         self._orders: list[Op] = []
 
     def order(
@@ -113,6 +129,16 @@ class Shards:
         ops = [*self._orders, Op(function, arguments, own)]
         self._orders = []
         return self._each(ops)
+
+    def hand_on(self, handed: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Ask one group after the other; each gets what the one before it has handed on.
+
+        That is the first of ``own`` in the function, and what it answers for its last shard. It
+        must leave what it is given as it is, for it may be given it again.
+        """
+        ops = [*self._orders, Op(function, arguments)]
+        self._orders = []
+        return self._along(ops, handed)
 
     def add(self, vectors: Sequence[Floats | None]) -> Floats:
         """Return the sum of what shards answered, over the binary tree.
@@ -134,8 +160,19 @@ class Shards:
         self, key: Key, state: State, most: int, least_mass: float
     ) -> tuple[State, int]:
         """Do what :func:`treestick.moves.candidates.move_candidates` does."""
+        return self.draw_by(draw_among, key, state, most, least_mass)
+
+    def draw_by(
+        self,
+        question: Callable[..., Any],
+        key: Key,
+        state: State,
+        most: int,
+        least_mass: float,
+    ) -> tuple[State, int]:
+        """Do the same with what data are for a question like :func:`draw_among`."""
         found = among.open_candidates(key, state, most, least_mass)
-        counts = self.ask(draw_among, key, state.model, found.choices, found.n_rows)
+        counts = self.ask(question, key, state.model, found.choices, found.n_rows)
         state, new_row = among.settle(state, found, np.sum(counts, axis=0))
         self.order(renumber, new_row)
         return state, found.choices.rows.size
@@ -147,20 +184,9 @@ class Shards:
         """
         task = (0, self.n_data) if task is None else task
         answers = self.ask(find_all, key, state, task)
-        joining = Joining(state)
-        n_before = int(state.table.size[0])
-        new_labels = []
-        for nodes_found, _, _ in answers:
-            own = [np.arange(n_before)]
-            own += [joining.join(nodes)[n_before:] for nodes in nodes_found]
-            new_labels.append(np.concatenate(own))
-        at_rows = np.zeros(joining.table.parent.size, dtype=np.int64)
-        for new_label, (_, _, counts) in zip(new_labels, answers, strict=True):
-            np.add.at(at_rows, new_label, counts)
-        moved = state._replace(table=joining.table, theta=joining.theta)
-        state, last_row = prune_to(moved, at_rows)
-        self.order(renumber_each, own=[last_row[new_label] for new_label in new_labels])
-        n_tried = sum(tried for _, tried, _ in answers)
+        state, new_labels = join_found(state, answers)
+        self.order(renumber_each, own=new_labels)
+        n_tried = sum(found.n_tried for found in answers)
         return state, n_tried / max(task[1] - task[0], 1)
 
     def sum_statistics(self, state: State) -> State:
@@ -179,6 +205,35 @@ class Shards:
     def gather(self) -> Integers:
         """Return the labels of all data: for tests, and for data that fit into one place."""
         return np.concatenate(self.ask(labels_of))
+
+
+class FoundThere(NamedTuple):
+    """Where data of a shard have gone by slice sampling."""
+
+    nodes: list[NewNodes]
+    n_tried: int
+    counts: Integers
+    """Of each label: rows of the state's table, and behind them the nodes that were found."""
+
+
+def join_found(state: State, answers: Sequence[FoundThere]) -> tuple[State, list[Integers]]:
+    """Return the state with all nodes that were found, pruned, and the row of each shard's labels.
+
+    The assignments are left as they are.
+    """
+    joining = Joining(state)
+    n_before = int(state.table.size[0])
+    new_labels = []
+    for found in answers:
+        own = [np.arange(n_before)]
+        own += [joining.join(nodes)[n_before:] for nodes in found.nodes]
+        new_labels.append(np.concatenate(own))
+    at_rows = np.zeros(joining.table.parent.size, dtype=np.int64)
+    for new_label, found in zip(new_labels, answers, strict=True):
+        np.add.at(at_rows, new_label, found.counts)
+    moved = state._replace(table=joining.table, theta=joining.theta)
+    state, last_row = prune_to(moved, at_rows)
+    return state, [last_row[new_label] for new_label in new_labels]
 
 
 # -- orders and questions --------------------------------------------------------------------------
@@ -214,28 +269,33 @@ def draw_among(
     group: Group, n_data: int, key: Key, model: Any, choices: Choices, n_rows: int
 ) -> list[Integers]:
     """Draw data among candidates; return how many are at each."""
+    return draw_seen(group, key, model, choices, n_rows, lambda shard: shard.data)
+
+
+def draw_seen(
+    group: Group,
+    key: Key,
+    model: Any,
+    choices: Choices,
+    n_rows: int,
+    data_of: Callable[[Shard], Any],
+) -> list[Integers]:
+    """Draw data among candidates, as a model sees them."""
     prepared = among.prepare_choices(model, choices)
     counts = []
     for shard in group:
         found = np.empty_like(shard.labels)
         among.draw_among(
-            key, model, shard.data, shard.first, shard.labels, choices, prepared, 0, found.size,
-            found,
+            key, model, data_of(shard), shard.first, shard.labels, choices, prepared, 0,
+            found.size, found,
         )  # fmt: skip
         shard.labels[:] = found
         counts.append(np.bincount(found, minlength=n_rows))
     return counts
 
 
-def find_all(
-    group: Group, n_data: int, key: Key, state: State, task: Task
-) -> list[tuple[list[NewNodes], int, Integers]]:
-    """Move the data of a range of rows by slice sampling.
-
-    Return of each shard the nodes that were found, the number of tries, and how many data have each
-    label: rows of the state's table, and behind them the nodes that were found.
-    """
-    n_before = int(state.table.size[0])
+def find_all(group: Group, n_data: int, key: Key, state: State, task: Task) -> list[FoundThere]:
+    """Move the data of a range of rows by slice sampling."""
     prepared, cut = prepare_slicing(state)
     idle: list[Unseen] = []
     spare: list[Slots] = []
@@ -243,17 +303,30 @@ def find_all(
     for shard in group:
         n_rows = shard.labels.size
         start, stop = (min(max(edge - shard.first, 0), n_rows) for edge in task)
-        nodes, n_tried, n_labels = [], 0, n_before
-        if start < stop:
-            assign = slicing(key, state, prepared, cut, shard.data, shard.first, shard.labels)
-            for found in find_places(state, shard.labels, (start, stop), assign, idle, spare):
-                is_new = found.rows >= n_before
-                shard.labels[found.data] = found.rows + is_new * (n_labels - n_before)
-                n_labels += found.nodes.row.size
-                nodes.append(found.nodes)
-                n_tried += found.n_tried
-        answers.append((nodes, n_tried, np.bincount(shard.labels, minlength=n_labels)))
+        assign = slicing(key, state, prepared, cut, shard.data, shard.first, shard.labels)
+        answers.append(find_in(shard, state, (start, stop), assign, idle, spare))
     return answers
+
+
+def find_in(
+    shard: Shard,
+    state: State,
+    task: Task,
+    assign: Assign,
+    idle: list[Unseen],
+    spare: list[Slots],
+) -> FoundThere:
+    """Move data of a shard, by their places in it, and give them labels."""
+    n_before = int(state.table.size[0])
+    nodes, n_tried, n_labels = [], 0, n_before
+    if task[0] < task[1]:
+        for found in find_places(state, shard.labels, task, assign, idle, spare):
+            is_new = found.rows >= n_before
+            shard.labels[found.data] = found.rows + is_new * (n_labels - n_before)
+            n_labels += found.nodes.row.size
+            nodes.append(found.nodes)
+            n_tried += found.n_tried
+    return FoundThere(nodes, n_tried, np.bincount(shard.labels, minlength=n_labels))
 
 
 def sum_all(group: Group, n_data: int, model: Any, n_nodes: int) -> list[Floats | None]:

@@ -85,6 +85,11 @@ class ChainFile:
         """The files with the nodes of data that are elsewhere."""
         return LabelFiles(self.path.with_name(f"{self.path.stem}-labels"))
 
+    @property
+    def numbers(self) -> LabelFiles:
+        """The files with what else a state has of these data: their atoms, or topics."""
+        return LabelFiles(self.path.with_name(f"{self.path.stem}-numbers"))
+
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, record: DrawRecord, seconds: float = 0.0, state: Any = None) -> None:

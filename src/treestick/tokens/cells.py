@@ -178,12 +178,13 @@ def move_cells(
     topics_of_tokens: Numbers,
     first: int,
     last: int,
+    n_before: int,
 ) -> None:
     """Redraw proportions (if s = 1) and tokens of the documents from ``first`` to before ``last``.
 
     Their rows of ``of_documents`` are overwritten, and the topics of their tokens unless that array
     is empty. The new topics are *added* to ``of_words``, so that threads can count into arrays of
-    their own.
+    their own. ``n_before`` is the number of documents that are elsewhere, before these.
     """
     width = of_words.shape[1]
     rows, topics = of_words.reshape(-1), phi.reshape(-1)
@@ -197,13 +198,13 @@ def move_cells(
     for d in range(first, last):
         a, n_d = weights[row_of[d]], of_documents[d]
         if s == 1.0:
-            reopen(stream, key_for(key, Purpose.PROPORTIONS, d))
+            reopen(stream, key_for(key, Purpose.PROPORTIONS, n_before + d))
             draw_proportions(stream, a, n_d, n_topics, p)
         else:
             p[:] = a
         n_d[:] = 0.0
         n_tokens = documents.first_token[d + 1] - documents.first_token[d]
-        fill_uniforms(key, Purpose.TOKENS, d, n_tokens, uniforms)
+        fill_uniforms(key, Purpose.TOKENS, n_before + d, n_tokens, uniforms)
         token = 0
         for cell in range(documents.first[d], documents.first[d + 1]):
             row = np.int64(documents.words[cell]) * width

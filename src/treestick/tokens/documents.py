@@ -1,6 +1,6 @@
 """A corpus as the samplers read it: words of documents as cells, and as single tokens."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,13 +44,7 @@ def make_documents(counts: sparse.csr_array) -> Documents:
     totals = np.add.reduceat(np.append(numbers, 0), counts.indptr[:-1].astype(np.int64))
     totals[np.diff(counts.indptr) == 0] = 0
     of_words = np.bincount(counts.indices, weights=counts.data, minlength=n_words)
-    for what, sums in (("row", totals), ("column", of_words)):
-        if sums.max(initial=0) > MOST_OF_ONE:
-            largest = int(np.argmax(sums))
-            raise InvalidValue(
-                f"{what} {largest} has {int(sums[largest])} tokens; a document, and a word in all "
-                f"documents together, may have at most {MOST_OF_ONE}"
-            )
+    check_tokens(totals, of_words)
     if totals.sum() > MOST_TOKENS:
         raise InvalidValue(f"there are {int(totals.sum())} tokens; at most {MOST_TOKENS} can be")
     return Documents(
@@ -61,6 +55,17 @@ def make_documents(counts: sparse.csr_array) -> Documents:
         np.repeat(counts.indices, numbers).astype(np.int32),
         n_words,
     )
+
+
+def check_tokens(totals: Any, of_words: Any) -> None:
+    """Raise if a document, or a word in all documents, has more tokens than can be counted."""
+    for what, sums in (("row", totals), ("column", of_words)):
+        if sums.max(initial=0) > MOST_OF_ONE:
+            largest = int(np.argmax(sums))
+            raise InvalidValue(
+                f"{what} {largest} has {int(sums[largest])} tokens; a document, and a word in all "
+                f"documents together, may have at most {MOST_OF_ONE}"
+            )
 
 
 _BITS = np.uint64(40)

@@ -21,7 +21,7 @@ import numpy as np
 
 from treestick._jit import compiled
 from treestick.lanes import Floats32, padded
-from treestick.random import Key, Purpose, key_for, make_key, open_stream, uniform
+from treestick.random import Key, Purpose, key_for, make_key, open_at, uniform
 from treestick.tokens import cells, collapsed, priors
 from treestick.tokens.collapsed import TopicCounts
 from treestick.tokens.documents import Documents, Floats, Numbers
@@ -57,9 +57,9 @@ class TopicState(NamedTuple):
 
 
 @compiled
-def draw_first(key: Key, n_tokens: int, n_topics: int) -> Numbers:
-    """Return topics drawn uniformly for all tokens."""
-    stream = open_stream(key_for(key, Purpose.FIRST_TOPICS, 0))
+def draw_first(key: Key, n_tokens: int, n_topics: int, before: int) -> Numbers:
+    """Return topics drawn uniformly for tokens; ``before`` is the number of those elsewhere."""
+    stream = open_at(key_for(key, Purpose.FIRST_TOPICS, 0), before)
     topics = np.empty(n_tokens, dtype=np.int32)
     for token in range(n_tokens):
         topics[token] = min(int(uniform(stream) * n_topics), n_topics - 1)
@@ -69,7 +69,7 @@ def draw_first(key: Key, n_tokens: int, n_topics: int) -> Numbers:
 def first_state(key: Key, documents: Documents, concentrations: Concentrations) -> TopicState:
     """Return a state in which each token has a topic drawn uniformly."""
     n_topics = concentrations.alpha.size
-    topics = draw_first(key, int(documents.first_token[-1]), n_topics)
+    topics = draw_first(key, int(documents.first_token[-1]), n_topics, 0)
     counts = collapsed.count_topics(documents, topics, padded(n_topics))
     return TopicState(topics, counts, concentrations, 0)
 
@@ -126,8 +126,9 @@ def move_all_cells(
     def move(task: tuple[int, int]) -> Floats32:
         of_words = np.zeros_like(counts.of_words)
         cells.move_cells(
-            key, documents, weights, row_of, n_topics, s, phi, of_documents, of_words, topics, *task
-        )
+            key, documents, weights, row_of, n_topics, s, phi, of_documents, of_words, topics,
+            *task, 0,
+        )  # fmt: skip
         return of_words
 
     tasks = zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)

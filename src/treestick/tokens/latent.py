@@ -39,7 +39,7 @@ class TokenTopics(NamedTuple):
     @property
     def seen(self) -> Counts:
         """The documents as nodes see them."""
-        return _count_by_document(self.counts.of_documents, self.n_topics)
+        return count_by_document(self.counts.of_documents, self.n_topics)
 
     @property
     def log_data(self) -> float:
@@ -98,7 +98,7 @@ def first_topics(
 
 
 @compiled
-def _count_by_document(of_documents: Floats32, n_topics: int) -> Counts:
+def count_by_document(of_documents: Floats32, n_topics: int) -> Counts:
     """Return the topics of each document as a row of counts.
 
     They are sequences of topics, so the coefficient is 1.
