@@ -96,7 +96,7 @@ def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
     stages = {command.codes: "fit", command.rivals: "mixtures"}
 
     def run(name: str) -> dict[str, Any]:
-        words = ["cifar100.py", "codes.npz", "--images", "thumbs", "--out", name, "--sweeps", "12",
+        words = ["cifar100.py", "codes.npz", "--images", "thumbs", "--out", name, "--sweeps", "24",
                  "--sizes", "2", "3", "--jobs", "1"]  # fmt: skip
         monkeypatch.setattr(sys, "argv", words)
         command.main()

@@ -429,15 +429,15 @@ TERMS = {
         "insert",
         "    return math.log(n_pool / (3.0 * hull.counts[DATA]))",
         "    return math.log(n_pool / (3.0 * hull.counts[DATA])) - math.log(FACTOR)",
-        4.0,
+        10.0,
     ),
     "regraft": PARENT,
     "refitted_regraft": PARENT,
     "swap": Term(
         "swap",
         "    return on.log_tree(",
-        "    return np.log(FACTOR) * (hull.nodes[a].n_here > 0) + on.log_tree(",
-        16.0,
+        "    return np.log(FACTOR) * (hull.nodes[a].n_here > hull.nodes[b].n_here) + on.log_tree(",
+        30.0,
     ),
     "singles": Term(
         "singles",
