@@ -7,15 +7,18 @@ compared in one pass over the tree.
 
 - **Gibbs** (``IN_PLACE``): with theta of C as it is, P is drawn with probability proportional to
   p(partition) T(theta[C] <- theta[P]) over all nodes outside the subtree.
-- **Refitted** (``REFITTED``): P is proposed with g(P), which is proportional to p(partition) times
-  the evidence of what C has, its parameters integrated out given P's, about
-  (:func:`treestick.contract.log_evidence`), over the ``MOST_COMPARED`` parents that a quicker
-  estimate finds best; theta[C] is drawn anew given P; accepted with
+- **Refitted** (``REFITTED``): another parent Q than the present P is proposed with g(Q), which is
+  proportional to p(partition) times the evidence of what C has, its parameters integrated out given
+  Q's, about (:func:`treestick.contract.log_evidence`), over the ``MOST_COMPARED`` parents that a
+  quicker estimate finds best. P fits the children it has, and Q those that it has not got yet, so
+  theta of C, P and Q is drawn anew, together; accepted with
 
-      min(1, p(new) W(new) g(old) / [p(old) W(old) g(new)]),
+      min(1, p(new) W(new) g'(P) / [p(old) W(old) g(Q)]),
 
-  W the weight of :func:`treestick.contract.fit_group`. Neither g nor the parents that are compared
-  look at anything that the move changes. If the present parent is not among them, C stays.
+  W the weight of :func:`treestick.contract.fit_group` for all three, and g' what g is with the new
+  parameters and Q as the present parent. If P is not among the parents that g' compares, C stays.
+  g' takes as long as all else, and is a probability: it is not computed where the ratio without it
+  is too small already.
 
 A parent that would be left without data and children stays as it is: it could not be in the hull
 after the move, so no move leads back to it either.
@@ -31,7 +34,13 @@ from treestick._jit import compiled
 from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks
 from treestick.moves.structure import hull as on
-from treestick.moves.structure.choices import choose_below_root, draw_index, least_of_best
+from treestick.moves.structure.choices import (
+    choose_below_root,
+    choose_node,
+    draw_index,
+    least_of_best,
+    log_sum,
+)
 from treestick.moves.structure.hull import ALIVE, Hull
 from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream
 from treestick.tree.table import NULL
@@ -55,61 +64,95 @@ def move_regraft(
         if n_nodes == 1:
             continue
         stream = open_stream(key_for(key, Purpose.STRUCTURE, number))
-        c = choose_below_root(stream, hull)
-        counts[1] += _regraft(stream, model, sticks, hull, c, kind)
+        if kind == IN_PLACE:
+            counts[1] += _regraft(stream, model, sticks, hull, choose_below_root(stream, hull))
+        else:
+            counts[1] += _regraft_refitted(stream, model, sticks, hull, choose_node(stream, hull))
     return counts
 
 
 @compiled
-def _regraft(stream: Stream, model: Any, sticks: Sticks, hull: Hull, c: int, kind: int) -> bool:
+def _regraft(stream: Stream, model: Any, sticks: Sticks, hull: Hull, c: int) -> bool:
     old = hull.nodes[c].parent
-    if hull.nodes[old].n_here == 0 and hull.nodes[old].n_children == 1:
+    if _would_be_empty(hull, old):
+        return False
+    on.take_off(hull, c)
+    parents, log_g = _log_of_parents(sticks, hull, c)
+    for k in range(parents.size):
+        log_g[k] += contract.log_transition(model, hull.theta[parents[k]], hull.theta[c])
+    new = parents[draw_index(stream, log_g)]
+    on.hang(hull, c, new)
+    return new != old
+
+
+@compiled
+def _would_be_empty(hull: Hull, row: int) -> bool:
+    """Say whether a node would be left without data and children if it lost a child."""
+    return hull.nodes[row].n_here == 0 and hull.nodes[row].n_children == 1
+
+
+@compiled
+def _regraft_refitted(stream: Stream, model: Any, sticks: Sticks, hull: Hull, c: int) -> bool:
+    """Propose a new parent of C, which any node may be that :func:`choose_node` chooses.
+
+    No move of this kind changes the probability of that choice.
+    """
+    old = hull.nodes[c].parent
+    if c == 0 or _would_be_empty(hull, old):
         return False
     on.take_off(hull, c)
     parents, log_p = _log_of_parents(sticks, hull, c)
-    if kind == REFITTED:
-        parents, log_p = _find_best(model, hull, c, parents, log_p)
+    log_g = _log_proposal(model, hull, c, parents, log_p, old)
+    on.hang(hull, c, old)
+    if log_g.max() == -math.inf:
+        return False
+    chosen = draw_index(stream, log_g)
+    new = parents[chosen]
+    rows = np.array([c, old, new])
+    thetas = hull.theta[rows]
+    log_ratio = -log_g[chosen] - on.fit_rows(stream, model, hull, rows.copy(), GIVEN)
+    on.take_off(hull, c)
+    on.hang(hull, c, new)
+    log_ratio += on.fit_rows(stream, model, hull, rows.copy(), DRAWN)
     now = NULL
     for k in range(parents.size):
         if parents[k] == old:
             now = k
-    on.hang(hull, c, old)
-    if now == NULL:
-        return False
-    log_g = np.empty(parents.size)
-    below = on.below(hull, c, NULL)
-    for k in range(parents.size):
-        above = hull.theta[parents[k]]
-        if kind == IN_PLACE:
-            log_g[k] = log_p[k] + contract.log_transition(model, above, hull.theta[c])
-        else:
-            log_g[k] = log_p[k] + contract.log_evidence(
-                model, above, below, hull.nodes[c].n_here, hull.statistics[c]
-            )
-    chosen = draw_index(stream, log_g)
-    if chosen == now:
-        return False
-    row, theta, before = np.array([c]), hull.theta[c].copy(), 0.0
-    if kind == REFITTED:
-        before = log_p[now] + on.fit_rows(stream, model, hull, row, GIVEN)
-    on.take_off(hull, c)
-    on.hang(hull, c, parents[chosen])
-    if kind == IN_PLACE:
-        return True
-    after = log_p[chosen] + on.fit_rows(stream, model, hull, row, DRAWN)
-    if after - before + log_g[now] - log_g[chosen] > -exponential(stream):
+    log_ratio += log_p[chosen] - log_p[now]
+    level = -exponential(stream)
+    if log_ratio > level:
+        on.take_off(hull, c)
+        log_ratio += _log_proposal(model, hull, c, parents, log_p, new)[now]
+        on.hang(hull, c, new)
+    if log_ratio > level:
         return True
     on.take_off(hull, c)
     on.hang(hull, c, old)
-    hull.theta[c] = theta
+    for k in range(rows.size):
+        hull.theta[rows[k]] = thetas[k]
     return False
 
 
 @compiled
-def _find_best(
-    model: Any, hull: Hull, c: int, parents: Integers, log_p: Floats
-) -> tuple[Integers, Floats]:
-    """Return the parents that best suit an estimate of C from its own data and children alone.
+def _log_proposal(
+    model: Any, hull: Hull, c: int, parents: Integers, log_p: Floats, without: int
+) -> Floats:
+    """Return the log probability g of proposing each of the parents of C, but for one of them."""
+    log_g = np.full(parents.size, -math.inf)
+    below = on.below(hull, c, NULL)
+    for k in _find_best(model, hull, c, parents, log_p):
+        if parents[k] != without:
+            log_g[k] = log_p[k] + contract.log_evidence(
+                model, hull.theta[parents[k]], below, hull.nodes[c].n_here, hull.statistics[c]
+            )
+    if log_g.max() > -math.inf:
+        log_g -= log_sum(log_g)
+    return log_g
+
+
+@compiled
+def _find_best(model: Any, hull: Hull, c: int, parents: Integers, log_p: Floats) -> Integers:
+    """Return which parents best suit an estimate of C from its own data and children alone.
 
     They are compared by p(partition) times the root of T.
     """
@@ -121,8 +164,7 @@ def _find_best(
     score = np.empty(parents.size)
     for k in range(parents.size):
         score[k] = log_p[k] + 0.5 * contract.log_transition(model, hull.theta[parents[k]], theta)
-    best = score >= least_of_best(score, MOST_COMPARED)
-    return parents[best], log_p[best]
+    return np.flatnonzero(score >= least_of_best(score, MOST_COMPARED))
 
 
 @compiled
