@@ -26,6 +26,10 @@ LEAST = 1e-5
 """No datum is less likely than this to go to B, or to stay."""
 LEAST_CHILD = 0.005
 """No child is less likely than this to be adopted, or to stay."""
+TWO_ANCHORS = 0.75
+"""How often a launch from children is one from two of them."""
+NEARNESS = 0.1
+"""Power of T by which the second of them is chosen: less than 1, or it would be the nearest."""
 
 
 @compiled
@@ -240,8 +244,8 @@ def launch(
 
     It is a datum, or one or two children, large ones more often. Parameters of B are estimated from
     it, then, some times, from data and children that like them better than their own node's; those
-    of the nodes that lose data by this are estimated again, too. ``picked`` are rows of data, of
-    which the last is the anchor, and ``source`` their places.
+    of the nodes that lose data or children by this are estimated again, too. ``picked`` are rows of
+    data, of which the last is the anchor, and ``source`` their places.
     """
     width, prepared_width, statistics_width = contract.widths(model)
     n_around, n_launched = around.size, picked.size - 1
@@ -261,11 +265,16 @@ def launch(
         contract.add_statistics(model, data, picked[n_launched], statistics[n_around])
         counts[n_around] = 1.0
     else:
-        n_below = 1 + int(uniform(stream) * 2.0)
-        for k in range(n_below):
-            below[k] = theta[_choose_anchor(stream, hull, around)]
+        anchor = _choose_anchor(stream, hull, around)
+        below[0] = theta[anchor]
+        n_below = 1
+        if uniform(stream) < TWO_ANCHORS:
+            other = _choose_sibling(stream, model, hull, around, anchor)
+            if other != NULL:
+                below[1] = theta[other]
+                n_below = 2
     liking, own = np.empty(n_launched), np.empty(n_launched)
-    is_new = np.ones(n_around, dtype=np.bool_)
+    is_new, goes = np.ones(n_around, dtype=np.bool_), np.zeros(n_around, dtype=np.bool_)
     for step in range(N_LAUNCH_STEPS + 1):
         contract.estimate(
             model, theta[0], below[:n_below], counts[n_around], statistics[n_around],
@@ -276,12 +285,17 @@ def launch(
             for j in range(n_around):
                 is_new[j] = counts[j] > 0.0
                 lean[j] = _lean(hull, around[j], counts, j, n_around)
+            for j in range(1, n_around):
+                if goes[j]:
+                    is_new[index[hull.nodes[around[j]].parent]] = True
+            for j in range(n_around):
                 if is_new[j]:
                     row = around[j]
                     for d in range(statistics_width):
                         statistics[j, d] = hull.statistics[row, d] - statistics[j, d]
                     contract.estimate(
-                        model, on.above(hull, row), on.below(hull, row, NULL),
+                        model, on.above(hull, row),
+                        _without_goers(hull, row, index, goes, theta[n_around]),
                         max(hull.nodes[row].n_here - counts[j], 0.0), statistics[j], theta[j],
                     )  # fmt: skip
                     contract.prepare(model, theta[j], prepared[j])
@@ -313,7 +327,8 @@ def launch(
                     statistics[j, d] *= scale
         n_below = 0
         for j in range(1, n_around):
-            if _pull(model, hull, around[j], theta, index, n_around) > 0.0:
+            goes[j] = _pull(model, hull, around[j], theta, index, n_around) > 0.0
+            if goes[j]:
                 below[n_below] = hull.theta[around[j]]
                 n_below += 1
     return Lead(theta, prepared, lean)
@@ -384,6 +399,41 @@ def _choose_anchor(stream: Stream, hull: Hull, around: Integers) -> int:
         if left < 0:
             return j
     return around.size - 1  # never
+
+
+@compiled
+def _choose_sibling(stream: Stream, model: Any, hull: Hull, around: Integers, anchor: int) -> int:
+    """Choose another child of the anchor's parent, any or one that is near; NULL if there is none.
+
+    Nodes that are missing hold together children that are near each other.
+    """
+    parent, theta = hull.nodes[around[anchor]].parent, hull.theta[around[anchor]]
+    by_distance = uniform(stream) < 0.5
+    log_weights = np.full(around.size, -math.inf)
+    for j in range(1, around.size):
+        if j != anchor and hull.nodes[around[j]].parent == parent:
+            log_weights[j] = 0.0
+            if by_distance:
+                log_t = contract.log_transition(model, theta, hull.theta[around[j]])
+                log_weights[j] = NEARNESS * log_t
+    return NULL if log_weights.max() == -math.inf else draw_index(stream, log_weights)
+
+
+@compiled
+def _without_goers(hull: Hull, row: int, index: Integers, goes: Any, of_b: Floats) -> Floats:
+    """Return the parameters of a node's children but for those that go to B; P has B itself."""
+    thetas = np.empty((hull.nodes[row].n_children + 1, hull.theta.shape[1]))
+    k = 0
+    child = hull.nodes[row].first_child
+    while child != NULL:
+        if index[child] == NULL or not goes[index[child]]:
+            thetas[k] = hull.theta[child]
+            k += 1
+        child = hull.nodes[child].next_sibling
+    if index[row] == 0:
+        thetas[k] = of_b
+        k += 1
+    return thetas[:k]
 
 
 @compiled
