@@ -161,20 +161,23 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
 
     With few data there are fewer, because little can change; from some hundreds of data on, there
     are as many whatever their number, so that they take less than half of a sweep where it takes
-    long. While burning in, many data get more splits, for from the root to hundreds of nodes it
-    takes as many, and fewer moves of single data. The plan must not depend on the state: a move
-    that is repeated as often as the state likes leaves another law invariant.
+    long. Nodes that are missing between others are what chains find last, so where data are few
+    enough for it, inserts and regrafts get as much time as all else together. While burning in,
+    many data get more splits, for from the root to hundreds of nodes it takes as many, and fewer
+    moves of single data. The plan must not depend on the state: a move that is repeated as often as
+    the state likes leaves another law invariant.
     """
     few = min(2 + n_data // 100, 8)
-    singles = max(min(n_data // 2, 500), 10)
+    many = max(few, min(3 * few, 100_000 // n_data))
+    singles = max(min(n_data // 4, 250), 10)
     if adapting:
         singles = min(singles, max(1_000_000 // n_data, 100))
     return {
         "smart_split": max(few, min(n_data // 200, 200)) if adapting else few,
         "smart_merge": few,
-        "insert": few,
-        "regraft": few,
-        "refitted_regraft": few // 2,
+        "insert": many,
+        "regraft": few // 2,
+        "refitted_regraft": max(few // 2, many // 3),
         "swap": few // 2,
         "singles": singles,
     }
