@@ -439,6 +439,13 @@ TERMS = {
         "    return np.log(FACTOR) * (hull.nodes[a].n_here > hull.nodes[b].n_here) + on.log_tree(",
         30.0,
     ),
+    "reroot": Term(
+        "reroot",
+        "        total += np.log((row.n_here + row.n_below) / above.n_below)",
+        "        total += np.log(FACTOR) * row.n_here"
+        " + np.log((row.n_here + row.n_below) / above.n_below)",
+        10.0,
+    ),
     "singles": Term(
         "singles",
         "+= log_chain - logs.log_stop[depth + levels]",

@@ -179,6 +179,7 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
         "regraft": few // 2,
         "refitted_regraft": max(few // 2, many // 3),
         "swap": few // 2,
+        "reroot": few // 2,
         "singles": singles,
     }
 

@@ -9,6 +9,7 @@ from treestick.moves.state import Integers, State
 from treestick.moves.structure.hull import FREE, loosen, settle, with_room
 from treestick.moves.structure.insert import move_insert
 from treestick.moves.structure.regraft import IN_PLACE, REFITTED, move_regraft
+from treestick.moves.structure.reroot import move_reroot
 from treestick.moves.structure.singles import LEVELS, move_singles
 from treestick.moves.structure.split_merge import SMART_MERGE, SMART_SPLIT, move_split_merge
 from treestick.moves.structure.swap import move_swap
@@ -21,6 +22,7 @@ MOVES = {
     "regraft": (move_regraft, IN_PLACE),
     "refitted_regraft": (move_regraft, REFITTED),
     "swap": (move_swap, 0),
+    "reroot": (move_reroot, 0),
     "singles": (move_singles, 0),
 }
 """Each with its kind: what :func:`move_structure` is told to do."""

@@ -53,11 +53,11 @@ def _swap(stream: Stream, model: Any, sticks: Sticks, hull: Hull, b: int) -> boo
         return False
     before = _log_p(stream, model, sticks, hull, a, b, GIVEN)
     theta_a, theta_b = hull.theta[a].copy(), hull.theta[b].copy()
-    _exchange(hull, a, b, with_children)
+    exchange(hull, a, b, with_children)
     after = _log_p(stream, model, sticks, hull, a, b, DRAWN)
     if after - before > -exponential(stream):
         return True
-    _exchange(hull, a, b, with_children)
+    exchange(hull, a, b, with_children)
     hull.theta[a] = theta_a
     hull.theta[b] = theta_b
     return False
@@ -73,7 +73,7 @@ def _log_p(
 
 
 @compiled
-def _exchange(hull: Hull, a: int, b: int, with_children: bool) -> None:
+def exchange(hull: Hull, a: int, b: int, with_children: bool) -> None:
     """Exchange data, statistics and names of two rows, and perhaps their other children."""
     n_here, entity, label = hull.nodes[a].n_here, hull.nodes[a].entity, hull.nodes[a].label
     hull.nodes[a].n_below += n_here - hull.nodes[b].n_here
