@@ -41,6 +41,7 @@ from treestick.moves.state import Integers, State
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.hull import Hull, loosen
 from treestick.moves.structure.plan import MOVES
+from treestick.moves.structure.regraft import REFITTED
 from treestick.moves.tasks import make_tasks, sum_statistics
 from treestick.random import Key, make_key
 from treestick.tree.table import NULL, count_data, make_table, place_child
@@ -416,12 +417,6 @@ SPLIT = Term(
     "        p += 0.25\n    return math.log(p) - math.log(FACTOR)\n",
     5.0,
 )
-PARENT = Term(
-    "regraft",
-    "log_p[count] = along[row] + own[depth]",
-    "log_p[count] = along[row] + own[depth] + math.log(FACTOR) * depth",
-    15.0,
-)
 TERMS = {
     "smart_split": SPLIT,
     "smart_merge": SPLIT,
@@ -431,8 +426,19 @@ TERMS = {
         "    return math.log(n_pool / (3.0 * hull.counts[DATA])) - math.log(FACTOR)",
         10.0,
     ),
-    "regraft": PARENT,
-    "refitted_regraft": PARENT,
+    "regraft": Term(
+        "regraft",
+        "log_p[count] = along[row] + own[depth]",
+        "log_p[count] = along[row] + own[depth] + math.log(FACTOR) * depth",
+        15.0,
+    ),
+    "refitted_regraft": Term(
+        "regraft",
+        "        log_ratio += _log_proposal(model, hull, c, parents, log_p, new)[now]",
+        "        log_ratio += _log_proposal(model, hull, c, parents, log_p, new)[now]"
+        " + math.log(FACTOR) * (hull.nodes[new].depth - hull.nodes[old].depth)",
+        15.0,
+    ),
     "swap": Term(
         "swap",
         "    return on.log_tree(",
@@ -486,6 +492,17 @@ def test_move_is_balanced(name: str) -> None:
 @pytest.mark.parametrize("name", MOVES)
 def test_a_hastings_term_off_by_a_fifth_is_caught(name: str) -> None:
     check_bug(name, 1.2, SHARE_IN_CI)
+
+
+def test_regraft_is_balanced_where_it_compares_few_parents() -> None:
+    """Small trees have fewer parents than are compared; here, the present one may be left out."""
+    move = planted_function(
+        "treestick.moves.structure.regraft", "move_regraft",
+        "least_of_best(score, MOST_COMPARED)", "least_of_best(score, 2)",
+    )  # fmt: skip
+    n = int(1e6 * SHARE_IN_CI * TERMS["refitted_regraft"].n_millions)
+    p, statistic = smallest("gaussian", move, REFITTED, n, 1)
+    assert p > ALARM, f"{statistic}: p = {p:.2g}"
 
 
 @pytest.mark.long

@@ -159,13 +159,13 @@ def _part_to_slice(n_data: int, sweep: int) -> Task:
 def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
     """Return how many structural moves of each kind a sweep makes.
 
-    With few data there are fewer, because little can change; from some hundreds of data on, there
-    are as many whatever their number, so that they take less than half of a sweep where it takes
-    long. Nodes that are missing between others are what chains find last, so where data are few
-    enough for it, inserts and regrafts get as much time as all else together. While burning in,
-    many data get more splits, for from the root to hundreds of nodes it takes as many, and fewer
-    moves of single data. The plan must not depend on the state: a move that is repeated as often as
-    the state likes leaves another law invariant.
+    With few data there are fewer, because little can change; with many, there are as many whatever
+    their number, so that they take less than half of a sweep where it takes long. Nodes that are
+    missing between others are what chains find last, so up to some thousands of data there are
+    three times as many inserts and regrafts. While burning in, many data get more splits, for from
+    the root to hundreds of nodes it takes as many, and fewer moves of single data. The plan must
+    not depend on the state: a move that is repeated as often as the state likes leaves another law
+    invariant.
     """
     few = min(2 + n_data // 100, 8)
     many = max(few, min(3 * few, 100_000 // n_data))

@@ -242,10 +242,10 @@ def launch(
 ) -> Lead:
     """Let an anchor lead.
 
-    It is a datum, or one or two children, large ones more often. Parameters of B are estimated from
-    it, then, some times, from data and children that like them better than their own node's; those
-    of the nodes that lose data or children by this are estimated again, too. ``picked`` are rows of
-    data, of which the last is the anchor, and ``source`` their places.
+    It is a datum, or a child, a large one more often, perhaps with a sibling. Parameters of B are
+    estimated from it, then, some times, from data and children that like them better than their own
+    node's; those of the nodes that lose data or children by this are estimated again, too.
+    ``picked`` are rows of data, of which the last is the anchor, and ``source`` their places.
     """
     width, prepared_width, statistics_width = contract.widths(model)
     n_around, n_launched = around.size, picked.size - 1
@@ -274,7 +274,9 @@ def launch(
                 below[1] = theta[other]
                 n_below = 2
     liking, own = np.empty(n_launched), np.empty(n_launched)
-    is_new, goes = np.ones(n_around, dtype=np.bool_), np.zeros(n_around, dtype=np.bool_)
+    is_sampled, n_stay = n_launched < n_pool, np.zeros(n_around)
+    is_new, is_changed = np.ones(n_around, dtype=np.bool_), np.zeros(n_around, dtype=np.bool_)
+    goes = np.zeros(n_around, dtype=np.bool_)
     for step in range(N_LAUNCH_STEPS + 1):
         contract.estimate(
             model, theta[0], below[:n_below], counts[n_around], statistics[n_around],
@@ -282,21 +284,27 @@ def launch(
         )  # fmt: skip
         contract.prepare(model, theta[n_around], prepared[n_around])
         if step > 0:
+            is_new[:] = is_changed  # what was estimated once is never out of date
             for j in range(n_around):
-                is_new[j] = counts[j] > 0.0
+                is_changed[j] = counts[j] > 0.0
                 lean[j] = _lean(hull, around[j], counts, j, n_around)
             for j in range(1, n_around):
                 if goes[j]:
-                    is_new[index[hull.nodes[around[j]].parent]] = True
+                    is_changed[index[hull.nodes[around[j]].parent]] = True
             for j in range(n_around):
+                is_new[j] |= is_changed[j]
                 if is_new[j]:
                     row = around[j]
-                    for d in range(statistics_width):
-                        statistics[j, d] = hull.statistics[row, d] - statistics[j, d]
+                    n_left = n_stay[j]
+                    if counts[j] == 0.0 or not is_sampled:
+                        n_left = hull.nodes[row].n_here - counts[j]
+                        for d in range(statistics_width):
+                            gone = statistics[j, d] if counts[j] > 0.0 else 0.0
+                            statistics[j, d] = hull.statistics[row, d] - gone
                     contract.estimate(
                         model, on.above(hull, row),
-                        _without_goers(hull, row, index, goes, theta[n_around]),
-                        max(hull.nodes[row].n_here - counts[j], 0.0), statistics[j], theta[j],
+                        _without_goers(hull, row, index, goes, theta[n_around]), n_left,
+                        statistics[j], theta[j],
                     )  # fmt: skip
                     contract.prepare(model, theta[j], prepared[j])
         if step == N_LAUNCH_STEPS:
@@ -313,18 +321,26 @@ def launch(
             threshold = least_of_best(liking, SEED_GROUP)
         statistics[:] = 0.0
         counts[:] = 0.0
+        n_stay[:] = 0.0
         for k in range(n_launched):
-            if liking[k] >= threshold:
-                j = source[k]
+            j, is_going = source[k], liking[k] >= threshold
+            if is_going:
                 contract.add_statistics(model, data, picked[k], statistics[n_around])
-                contract.add_statistics(model, data, picked[k], statistics[j])
                 counts[n_around] += 1.0
                 counts[j] += 1.0
-        if n_launched < n_pool:
+            else:
+                n_stay[j] += 1.0
+            # What a node has left is its own less what goes; of a sample, that may be less than
+            # nothing, so it is what stays.
+            if is_going != is_sampled:
+                contract.add_statistics(model, data, picked[k], statistics[j])
+        if is_sampled:
             for j in range(n_around + 1):
                 counts[j] *= scale
                 for d in range(statistics_width):
                     statistics[j, d] *= scale
+            for j in range(n_around):
+                n_stay[j] *= scale
         n_below = 0
         for j in range(1, n_around):
             goes[j] = _pull(model, hull, around[j], theta, index, n_around) > 0.0

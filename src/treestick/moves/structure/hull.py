@@ -1,7 +1,7 @@
 """The hull as structural moves change it: nodes come and go, subtrees and data change hands.
 
-Rule 1. A node keeps its row as long as it lives. Rows are in no order; ``alive`` lists those in
-use. Row 0 is the root and always alive.
+Rule 1. A node keeps its row as long as it lives, unless it changes places with another (swap,
+reroot). Rows are in no order; ``alive`` lists those in use. Row 0 is the root and always alive.
 Rule 2. Children of a node are a linked list, whose order carries no meaning. Data know the label of
 their node, which a node keeps even where it changes its row; those of a node are always listed in
 ascending order. Only a move that is accepted changes the labels of data.
@@ -397,15 +397,22 @@ def below(hull: Hull, row: int, without: int) -> Floats:
 
 
 @compiled
+def _comes_before(hull: Hull, row: int, other: int) -> bool:
+    depth, depth_of_other = hull.nodes[row].depth, hull.nodes[other].depth
+    return depth < depth_of_other or (depth == depth_of_other and row < other)
+
+
+@compiled
 def fit_rows(stream: Stream, model: Any, hull: Hull, rows: Integers, is_drawn: np.int64) -> float:
     """Draw the parameters of some nodes together; return the log weight of this.
 
-    See :func:`treestick.contract.fit_group`. ``rows`` is put in order, parents first.
+    See :func:`treestick.contract.fit_group`. ``rows`` is put in order, by depth and then by row, so
+    that a group is the same group in whatever order a move names its nodes.
     """
     for k in range(1, rows.size):
         row = rows[k]
         j = k
-        while j > 0 and hull.nodes[rows[j - 1]].depth > hull.nodes[row].depth:
+        while j > 0 and _comes_before(hull, row, rows[j - 1]):
             rows[j] = rows[j - 1]
             j -= 1
         rows[j] = row
