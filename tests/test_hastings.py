@@ -434,8 +434,8 @@ TERMS = {
     ),
     "refitted_regraft": Term(
         "regraft",
-        "        log_ratio += _log_proposal(model, hull, c, parents, log_p, new)[now]",
-        "        log_ratio += _log_proposal(model, hull, c, parents, log_p, new)[now]"
+        "    log_ratio += log_p[chosen] - log_p[now]",
+        "    log_ratio += log_p[chosen] - log_p[now]"
         " + math.log(FACTOR) * (hull.nodes[new].depth - hull.nodes[old].depth)",
         15.0,
     ),
@@ -492,6 +492,23 @@ def test_move_is_balanced(name: str) -> None:
 @pytest.mark.parametrize("name", MOVES)
 def test_a_hastings_term_off_by_a_fifth_is_caught(name: str) -> None:
     check_bug(name, 1.2, SHARE_IN_CI)
+
+
+WAY_BACK = Term(
+    "regraft",
+    "        log_ratio += _log_proposal(model, hull, c, parents, log_p, new)[now]",
+    "        log_ratio += _log_proposal(model, hull, c, parents, log_p, new)[now]"
+    " + math.log(FACTOR) * (hull.nodes[new].depth - hull.nodes[old].depth)",
+    60.0,
+)
+"""It is not asked for where the ratio is too small without it, so its errors show less."""
+
+
+def test_a_wrong_way_back_of_regraft_is_caught() -> None:
+    buggy = planted_move(WAY_BACK, "move_regraft", 1.2)
+    n = int(1e6 * SHARE_IN_CI * WAY_BACK.n_millions)
+    p, statistic = smallest("gaussian", buggy, REFITTED, n, 1)
+    assert p < ALARM, f"not caught: {statistic}: p = {p:.2g}"
 
 
 def test_regraft_is_balanced_where_it_compares_few_parents() -> None:
