@@ -167,11 +167,11 @@ print(sum(accepted.values()))
 @pytest.mark.parametrize(
     ("kind", "schedule", "n_groups", "n_sweeps"),
     [
-        ("gaussian", "default", 3, 8),
+        ("gaussian", "default", 3, 16),
         ("gaussian", "paper", 17, 5),
-        ("hdp", "default", 17, 8),
+        ("hdp", "default", 17, 16),
         ("hdp of counts", "paper", 3, 5),
-        ("topics", "default", 3, 8),
+        ("topics", "default", 3, 16),
         ("topics summed out", "default", 17, 8),
     ],
 )

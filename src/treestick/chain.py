@@ -169,7 +169,7 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
     """
     few = min(2 + n_data // 100, 8)
     many = max(few, min(3 * few, 100_000 // n_data))
-    singles = max(min(n_data // 4, 250), 10)
+    singles = max(min(n_data // 2, 125), min(n_data // 8, 250), 10)
     if adapting:
         singles = min(singles, max(1_000_000 // n_data, 100))
     return {
