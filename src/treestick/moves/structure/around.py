@@ -26,6 +26,8 @@ LEAST = 1e-5
 """No datum is less likely than this to go to B, or to stay."""
 LEAST_CHILD = 0.005
 """No child is less likely than this to be adopted, or to stay."""
+CLEARLY = 1e-6
+"""Differences below are rounding, which is another one in other units: a launch sees none."""
 TWO_ANCHORS = 0.75
 """How often a launch from children is one from two of them."""
 NEARNESS = 0.1
@@ -316,9 +318,9 @@ def launch(
             liking[k] = contract.log_likelihood(model, data, n, prepared[n_around]) - own[k]
             if step > 1:
                 liking[k] += lean[j]
-        threshold = 0.0
+        threshold = CLEARLY
         if step == 0 and from_datum:
-            threshold = least_of_best(liking, SEED_GROUP)
+            threshold = least_of_best(liking, SEED_GROUP) - CLEARLY
         statistics[:] = 0.0
         counts[:] = 0.0
         n_stay[:] = 0.0
@@ -343,7 +345,7 @@ def launch(
                 n_stay[j] *= scale
         n_below = 0
         for j in range(1, n_around):
-            goes[j] = _pull(model, hull, around[j], theta, index, n_around) > 0.0
+            goes[j] = _pull(model, hull, around[j], theta, index, n_around) > CLEARLY
             if goes[j]:
                 below[n_below] = hull.theta[around[j]]
                 n_below += 1
