@@ -454,8 +454,15 @@ TERMS = {
     ),
     "singles": Term(
         "singles",
-        "+= log_chain - logs.log_stop[depth + levels]",
-        "+= log_chain - logs.log_stop[depth + levels] + math.log(FACTOR)",
+        "                    log_chain - logs.log_stop[depth + levels]\n",
+        "                    log_chain - logs.log_stop[depth + levels] + math.log(FACTOR)\n",
+        4.0,
+    ),
+    "leaf_singles": Term(
+        "singles",
+        "    hull.labels[n] = label\n    return log_ratio\n",
+        "    hull.labels[n] = label\n"
+        "    return log_ratio + (math.log(FACTOR) if had else -math.log(FACTOR))\n",
         4.0,
     ),
 }

@@ -144,7 +144,8 @@ def sweep(
         state = move_hyperparameters(key, state)
         plan = plan_for(n_data, adapting)
         if topics is not None:
-            plan["singles"] = min(plan["singles"], MOST_SINGLE_DOCUMENTS)
+            for name in ("singles", "leaf_singles"):
+                plan[name] = min(plan[name], MOST_SINGLE_DOCUMENTS // 2)
         state, counts = where.move_structure(key, state, plan)
     return state, SweepInfo(acceptance, tries, n_candidates, counts)
 
@@ -180,7 +181,8 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
         "refitted_regraft": max(few // 2, many // 3),
         "swap": few // 2,
         "reroot": few // 2,
-        "singles": singles,
+        "singles": singles // 2,
+        "leaf_singles": singles - singles // 2,
     }
 
 

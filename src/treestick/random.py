@@ -98,6 +98,8 @@ class Purpose(enum.IntEnum):
     """The Gibbs draw of one datum's atom."""
     SIDE = 27
     """Where one of many data goes in a structural move."""
+    SPREAD = 28
+    """The diffusion of some dimensions, moved together with parameters."""
     TOKENS = 40
     """The topics of the tokens of one document."""
     FIRST_TOPICS = 41

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from treestick._jit import compiled
-from treestick.diffusions.logistic import Logit, find_mode, first_guess, logistic, value_and_slope
+from treestick.diffusions.logistic import Logit, find_mode, first_guess
 from treestick.packs import (
     WIDTH,
     any_less,
@@ -18,6 +18,7 @@ from treestick.packs import (
     larger,
     largest_of,
     load,
+    log,
     size,
     smaller,
     sqrt,
@@ -36,7 +37,7 @@ _HEIGHTS /= math.sqrt(2.0 * math.pi)
 _LOGISTIC_POINTS = np.arange(-60.0, 60.1, 0.5)
 _LOGISTIC_WEIGHTS = 0.5 * 0.25 / np.cosh(0.5 * _LOGISTIC_POINTS) ** 2
 TINY = 1e-300
-_NOTHING_LEFT = 30.0
+_NOTHING_LEFT = 20.0
 """A density so much lower (in nats) than at its mode does not count."""
 
 
@@ -94,16 +95,30 @@ def expected_bits(logit: Logit) -> tuple[Any, Any]:
     one side, as steep as the logistic, where the error is below 1e-7.
     """
     mode, curvature, _ = find_mode(logit, first_guess(logit), 0.1)
-    top, _ = value_and_slope(logit, mode)
+    top, likely, unlikely = _weigh(logit, mode)
+    one = where_less(mode, 0.0, unlikely, likely)
+    zero = where_less(mode, 0.0, likely, unlikely)
     step = 0.5 * smaller(1.0 / sqrt(curvature), 1.0)
-    one, zero = logistic(mode), logistic(-mode)
     for side in (-1.0, 1.0):
         t = mode + side * step
-        value, _ = value_and_slope(logit, t)
+        value, likely, unlikely = _weigh(logit, t)
         while any_less(top - _NOTHING_LEFT, value):
             weight = exp(value - top)
-            one = one + weight * logistic(t)
-            zero = zero + weight * logistic(-t)
+            one = one + weight * where_less(t, 0.0, unlikely, likely)
+            zero = zero + weight * where_less(t, 0.0, likely, unlikely)
             t = t + side * step
-            value, _ = value_and_slope(logit, t)
+            value, likely, unlikely = _weigh(logit, t)
     return larger(one / (one + zero), TINY), larger(zero / (one + zero), TINY)
+
+
+@compiled
+def _weigh(logit: Logit, t: Any) -> tuple[Any, Any, Any]:
+    """Return log p(t) up to its constant, and the probabilities of the likelier bit and the other.
+
+    With one exponential for all of them.
+    """
+    small = exp(-size(t))
+    likely = 1.0 / (1.0 + small)
+    away = t - logit.centre
+    value = logit.ones * t - logit.n * (larger(t, 0.0) + log(1.0 + small))
+    return value - 0.5 * logit.precision * away * away, likely, small * likely

@@ -32,6 +32,7 @@ from treestick.diffusions import gaussian as diffusion_move
 from treestick.diffusions.expected_bits import expected_bits, expected_logistics
 from treestick.diffusions.logistic import Logit, draw_given_bit, logistic, softplus
 from treestick.diffusions.logit_moves import curvature_of, hamiltonian_move, slice_move
+from treestick.diffusions.logit_spread import spread_move
 from treestick.diffusions.logits import estimate, fit_group, log_evidence, log_transition
 from treestick.packs import (
     WIDTH,
@@ -337,7 +338,7 @@ def adapt(model: Bernoulli, acceptance: float) -> Bernoulli:
 def update_hyperparameters(
     key: Key, model: Bernoulli, table: NodeTable, statistics: Floats, theta: Floats
 ) -> Bernoulli:
-    """Slice move on each dimension's diffusion."""
+    """Slice move on each dimension's diffusion; then one more, with small nodes' logits."""
     n_nodes, n_dimensions = theta.shape
     stream = open_stream(key)
     diffusion = np.empty(n_dimensions)
@@ -352,7 +353,9 @@ def update_hyperparameters(
             model.diffusion_low[d],
             model.diffusion_high[d],
         )
-    return _replace(model, diffusion, model.step)
+    model = _replace(model, diffusion, model.step)
+    spread_move(key, model, table, statistics, theta)
+    return model
 
 
 @compiled

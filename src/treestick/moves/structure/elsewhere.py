@@ -71,7 +71,7 @@ class Asking:
             if self.hull.counts[FREE] < LEVELS:
                 self._grow()
             if move is singles.move_singles:
-                counted = self._singles(first + done, n - done)
+                counted = self._singles(kind, first + done, n - done)
             elif move is split_merge.move_split_merge or move is insert.move_insert:
                 counted = self._one(move is insert.move_insert, kind, first + done)
             else:
@@ -262,7 +262,7 @@ class Asking:
 
     # -- single data -------------------------------------------------------------------------------
 
-    def _singles(self, first: int, n: int) -> Integers:
+    def _singles(self, kind: int, first: int, n: int) -> Integers:
         chosen = singles.choose_singles(self.key, first, n, self.shards.n_data)
         numbers, slots = np.unique(chosen, return_inverse=True)
         shard = np.searchsorted(self.first, numbers, side="right") - 1
@@ -272,7 +272,7 @@ class Asking:
         before = np.concatenate([labels for _, labels in pieces])
         small = self.hull._replace(labels=before.astype(np.int32))
         counts = singles.move_chosen(
-            self.key, self.model, data, self.sticks, small, first, slots.astype(np.int64)
+            self.key, self.model, data, self.sticks, small, kind, first, slots.astype(np.int64)
         )
         after = small.labels.astype(np.int64)
         np.subtract.at(self.at, (shard, before), 1)

@@ -10,7 +10,7 @@ from treestick.moves.structure.hull import FREE, loosen, settle, with_room
 from treestick.moves.structure.insert import move_insert
 from treestick.moves.structure.regraft import IN_PLACE, REFITTED, move_regraft
 from treestick.moves.structure.reroot import move_reroot
-from treestick.moves.structure.singles import LEVELS, move_singles
+from treestick.moves.structure.singles import GIVEN_LEAVES, LEVELS, SMALL_LEAVES, move_singles
 from treestick.moves.structure.split_merge import SMART_MERGE, SMART_SPLIT, move_split_merge
 from treestick.moves.structure.swap import move_swap
 from treestick.random import Key
@@ -23,7 +23,8 @@ MOVES = {
     "refitted_regraft": (move_regraft, REFITTED),
     "swap": (move_swap, 0),
     "reroot": (move_reroot, 0),
-    "singles": (move_singles, 0),
+    "singles": (move_singles, GIVEN_LEAVES),
+    "leaf_singles": (move_singles, SMALL_LEAVES),
 }
 """Each with its kind: what :func:`move_structure` is told to do."""
 

@@ -1,4 +1,4 @@
-"""Gibbs move on single data, with the parameters of nodes of its own integrated out.
+"""Moves on single data, with the parameters of small nodes integrated out.
 
 A datum is taken out of the tree. If it was alone at a leaf, the leaf is forgotten, and so are the
 nodes above that led nowhere else. It then goes to any node, or to the end of a new chain of nodes
@@ -10,12 +10,35 @@ below any node, with the probability of the urn (sticks integrated out) times
 and the chain's parameters are drawn given x. Fresh draws from the prior would almost never suit a
 datum of many dimensions; this asks for all of them at once.
 
+- **Gibbs** (``GIVEN_LEAVES``): parameters of all nodes that others have are as they are.
+- **With small leaves integrated out** (``SMALL_LEAVES``). The parameters of a node with a handful
+  of data were drawn given these: each of its data finds them better than they will be without it,
+  and any other datum finds them worse than what the node's data say of them. In many dimensions
+  both keep data where they are. So a leaf (of the tree without the datum) with up to
+  ``MOST_AT_LEAF`` data, X, is weighted with
+
+      m(x) = p(x | X, theta of its parent)          (:func:`treestick.contract.prepare_leaf`)
+
+  in place of f(x | theta). If the datum goes from leaf A or to leaf B, or both, their parameters
+  are drawn anew by :func:`treestick.contract.fit_group`, with weights W. Weights of places, and
+  their sum, depend on the tree without the datum, the parameters of nodes other than such leaves,
+  and the data of these; so they are the same for the way back. What is left of the ratio is
+
+      W(A without x, new) m_A(x)     W(B with x, new)
+      -------------------------- * -------------------------- ,
+          W(A with x, old)         W(B without x, old) m_B(x)
+
+  which is 1 if m and the draws are exact, and near it if they are about so. All other places are
+  drawn exactly, and add nothing. Where the model has no closed form of m, it is the likelihood at
+  an estimate, which is a worse proposal.
+
 Rule 1. New chains have at most ``LEVELS`` nodes, or fewer if the model has closed forms for fewer
-(:func:`treestick.contract.n_exact_levels`). A datum at the end of a longer one stays there. Which
+(:func:`treestick.contract.n_exact_levels`). A datum at the end of a longer one stays there. None
+begin below a leaf that is integrated out, and a datum at the end of one that does stays. Which
 places take part is a function of the tree without the datum, so this is Gibbs sampling within a
 fixed set.
-Rule 2. Likelihoods are computed for ``BATCH`` data at a time, ``ABREAST`` nodes at once. Parameters
-of nodes do not change here, so they hold for the whole batch; those at new nodes are added.
+Rule 2. Likelihoods are computed for ``BATCH`` data at a time, ``ABREAST`` nodes at once. They hold
+for the whole batch but for those of new nodes, and of leaves that lost or got data.
 """
 
 import math
@@ -25,13 +48,25 @@ import numpy as np
 
 from treestick import contract
 from treestick._jit import compiled
+from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.hull import ALIVE, DATA, FREE, Hull
-from treestick.random import Key, Purpose, Stream, key_for, next_word, open_stream, uniform
+from treestick.random import (
+    Key,
+    Purpose,
+    Stream,
+    exponential,
+    key_for,
+    next_word,
+    open_stream,
+    uniform,
+)
 from treestick.tree.table import NULL
 from treestick.wide import ABREAST
 
+GIVEN_LEAVES, SMALL_LEAVES = 0, 1
+MOST_AT_LEAF = 32
 LEVELS = 3
 BATCH = 32
 MOST_LOGS = 2**14
@@ -77,10 +112,10 @@ def move_singles(
     """Move ``n`` data, drawn uniformly and numbered from ``first``, or fewer if the hull is full.
 
     Return how many there were, and how many got nodes of their own or lost them. Each costs
-    O(nodes x dimensions). There is one ``kind``.
+    O(nodes x dimensions).
     """
     chosen = choose_singles(key, first, n, hull.counts[DATA])
-    return move_chosen(key, model, data, sticks, hull, first, chosen)
+    return move_chosen(key, model, data, sticks, hull, kind, first, chosen)
 
 
 @compiled
@@ -99,21 +134,27 @@ def move_chosen(
     data: Any,
     sticks: Sticks,
     hull: Hull,
+    kind: int,
     first: int,
     chosen: Integers,
 ) -> Integers:
     """Move the data that were chosen: rows of ``data`` and of the hull's labels."""
     n = chosen.size
+    most = MOST_AT_LEAF if kind == SMALL_LEAVES else 0
     counts = np.zeros(2, dtype=np.int64)
     _, prepared_width, _ = contract.widths(model)
     n_blocks = -(-hull.nodes.size // ABREAST)
     n_levels = min(LEVELS, contract.n_exact_levels(model))
     prepared = np.zeros((n_levels + 1, n_blocks, prepared_width, ABREAST))
     for k in range(hull.counts[ALIVE]):
-        _prepare(model, hull, hull.nodes[k].alive, prepared)
+        _prepare(model, hull, hull.nodes[k].alive, most, prepared)
     batch = np.empty(BATCH, dtype=np.int64)
     log_f = np.empty((n_levels + 1, BATCH, n_blocks * ABREAST))
-    reach, logs = np.empty(hull.nodes.size), _make_logs(sticks, hull)
+    desk = Desk(
+        np.empty((n_levels + 1, n_blocks * ABREAST)), np.empty(hull.nodes.size),
+        np.empty(prepared_width), np.empty(hull.theta.shape[1]),
+    )  # fmt: skip
+    logs = _make_logs(sticks, hull)
     for start in range(first, first + n, BATCH):
         n_batch = min(BATCH, first + n - start)
         batch[:n_batch] = chosen[start - first : start - first + n_batch]
@@ -126,23 +167,62 @@ def move_chosen(
             stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
             uniform(stream)  # it chose the datum
             counts[0] += 1
-            n_new = _move_one(stream, model, data, sticks, hull, batch[k], log_f[:, k], reach, logs)
+            before = on.node_of(hull, batch[k])
+            n_new = _move_one(
+                stream, model, data, sticks, hull, most, batch[k], log_f[:, k], desk, logs
+            )
             row = on.node_of(hull, batch[k])
             counts[1] += n_new != 0
+            if most > 0 and row != before:  # rule 2
+                if hull.nodes[before].place != NULL:
+                    _prepare(model, hull, before, most, prepared)
+                    _compute(model, data, batch, k + 1, n_batch, before // ABREAST, prepared, log_f)
+                n_new = max(n_new, 1)
             for _ in range(n_new):
-                _prepare(model, hull, row, prepared)
+                _prepare(model, hull, row, most, prepared)
                 _compute(model, data, batch, k + 1, n_batch, row // ABREAST, prepared, log_f)
                 row = hull.nodes[row].parent
     return counts
 
 
+class Desk(NamedTuple):
+    """Room to work in."""
+
+    weights: Floats
+    """Of each place: how many levels below which node."""
+    reach: Floats
+    """Of each node: log probabilities of passing through it, and of a new child of it."""
+    prepared: Floats
+    theta: Floats
+
+
 @compiled
-def _prepare(model: Any, hull: Hull, row: int, prepared: Floats) -> None:
+def _is_small_leaf(hull: Hull, row: int, most: int) -> bool:
+    """Say whether the parameters of a node are integrated out; never if ``most`` is 0."""
+    is_leaf = row != 0 and hull.nodes[row].n_children == 0
+    return is_leaf and hull.nodes[row].n_here <= most
+
+
+@compiled
+def _prepare_leaf(model: Any, hull: Hull, row: int, theta: Floats, prepared: Floats) -> None:
+    """Prepare the likelihood of one datum more, with the parameters of a leaf integrated out."""
+    above, none = on.above(hull, row), np.empty((0, theta.size))
+    n_here = 1.0 * hull.nodes[row].n_here
+    contract.estimate(model, above, none, n_here, hull.statistics[row], theta)
+    contract.prepare_leaf(model, above, n_here, hull.statistics[row], theta, prepared)
+
+
+@compiled
+def _prepare(model: Any, hull: Hull, row: int, most: int, prepared: Floats) -> None:
     """Prepare likelihoods at a node, and at the end of chains below it."""
     one = np.empty(prepared.shape[2])
     block, lane = row // ABREAST, row % ABREAST
     for levels in range(prepared.shape[0]):
-        if levels == 0:
+        if _is_small_leaf(hull, row, most):
+            if levels > 0:
+                break  # rule 1
+            _prepare_leaf(model, hull, row, np.empty(hull.theta.shape[1]), one)
+        elif levels == 0:
             contract.prepare(model, hull.theta[row], one)
         else:
             contract.prepare_unseen(model, hull.theta[row], levels, one)
@@ -186,24 +266,51 @@ def _move_one(
     data: Any,
     sticks: Sticks,
     hull: Hull,
+    most: int,
     n: int,
     log_f: Floats,
-    reach: Floats,
+    desk: Desk,
     logs: Logs,
 ) -> int:
     """Move one datum; return the length of its new chain, or minus that of the one it had."""
     old = on.node_of(hull, n)
     top, length = _own_chain(hull, old)
-    if length >= log_f.shape[0]:
+    if length >= log_f.shape[0] or (length > 0 and _hangs_from_small_leaf(hull, top, most)):
         return 0  # rule 1
     on.take_datum(hull, model, data, n)
+    over = old
     if length > 0:
+        over = hull.nodes[top].parent
         on.take_off(hull, top)
     for _ in range(length):
         parent = hull.nodes[old].parent
         on.remove_node(hull, old)
         old = parent
-    row, levels = _choose(stream, sticks, hull, log_f, reach, logs)
+    leaves_small = length == 0 and _is_small_leaf(hull, over, most)
+    if leaves_small:
+        _prepare_leaf(model, hull, over, desk.theta, desk.prepared)
+        log_f[0, over] = contract.log_likelihood(model, data, n, desk.prepared)
+    row, levels = _choose(stream, sticks, hull, most, log_f, desk, logs)
+    if length == 0 and levels == 0 and row == over:
+        on.put_datum(hull, model, data, n, over)
+        return 0
+    joins_small = levels == 0 and _is_small_leaf(hull, row, most)
+    if leaves_small or joins_small:
+        # The ratio of the module's head. Parameters change only if it is accepted.
+        thetas = hull.theta[np.array([over, row])]
+        log_ratio = 0.0
+        if leaves_small:
+            log_ratio += _log_renewed(stream, model, data, hull, n, over, True) + log_f[0, over]
+        if joins_small:
+            log_ratio += _log_renewed(stream, model, data, hull, n, row, False) - log_f[0, row]
+        if log_ratio <= -exponential(stream):
+            if leaves_small:
+                hull.theta[over] = thetas[0]
+            if joins_small:
+                hull.theta[row] = thetas[1]
+            _put_back(hull, over, length)
+            on.put_datum(hull, model, data, n, on.node_of(hull, n))
+            return 0
     if levels > 0:
         thetas = np.empty((levels, hull.theta.shape[1]))
         contract.draw_chain(stream, model, data, n, hull.theta[row], thetas)
@@ -214,6 +321,47 @@ def _move_one(
             row = new
     on.put_datum(hull, model, data, n, row)
     return levels if levels > 0 else -length
+
+
+@compiled
+def _log_renewed(
+    stream: Stream, model: Any, data: Any, hull: Hull, n: int, row: int, had: bool
+) -> float:
+    """Draw the parameters of a leaf that has lost a datum, which is nowhere, or will have it.
+
+    Return log W(new) - log W(old). The datum is nowhere in the end.
+    """
+    label = hull.labels[n]
+    one = np.full(1, row)
+    log_ratio = 0.0
+    for turn in range(2):
+        has = had == (turn == 0)
+        if has:
+            on.put_datum(hull, model, data, n, row)
+        if turn == 0:
+            log_ratio -= on.fit_rows(stream, model, hull, one, GIVEN)
+        else:
+            log_ratio += on.fit_rows(stream, model, hull, one, DRAWN)
+        if has:
+            on.take_datum(hull, model, data, n)
+    hull.labels[n] = label
+    return log_ratio
+
+
+@compiled
+def _put_back(hull: Hull, over: int, length: int) -> None:
+    """Let a datum's own chain be as it was, right after it was removed."""
+    for _ in range(length):
+        row = on.add_node(hull, hull.nodes[hull.nodes[hull.counts[FREE] - 1].free].entity)
+        on.hang(hull, row, over)
+        over = row
+
+
+@compiled
+def _hangs_from_small_leaf(hull: Hull, top: int, most: int) -> bool:
+    """Say whether the parent of ``top`` would be a leaf that is integrated out without it."""
+    over = hull.nodes[hull.nodes[top].parent]
+    return hull.nodes[top].parent != 0 and over.n_children == 1 and over.n_here <= most
 
 
 @compiled
@@ -236,14 +384,14 @@ def _leads_on(hull: Hull, row: int) -> bool:
 
 @compiled
 def _choose(
-    stream: Stream, sticks: Sticks, hull: Hull, log_f: Floats, reach: Floats, logs: Logs
+    stream: Stream, sticks: Sticks, hull: Hull, most: int, log_f: Floats, desk: Desk, logs: Logs
 ) -> tuple[int, int]:
     """Choose a node for a datum that is nowhere, and how many levels below it.
 
-    ``reach`` is room for the log probabilities of passing through each node, and of a new child of
-    it. ``log_f`` becomes the log weight of each choice. Choices with less than e**-50 of the
-    largest weight are as good as impossible, for they would not change the sum.
+    Choices with less than e**-50 of the largest weight are as good as impossible, for they would
+    not change the sum.
     """
+    weights, reach = desk.weights, desk.reach
     largest = -math.inf
     row = 0
     while row != NULL:
@@ -259,27 +407,32 @@ def _choose(
         else:
             log_on = math.log((n_below + alpha) / (n_below + sticks.gamma)) - log_all
         reach[row] = reached + log_on
-        log_f[0, row] += reached + _log(logs, n_here + 1) - log_all
-        largest = max(largest, log_f[0, row])
+        weights[0, row] = log_f[0, row] + (reached + _log(logs, n_here + 1) - log_all)
+        largest = max(largest, weights[0, row])
         log_chain = reach[row] + logs.log_gamma
+        has_chains = not _is_small_leaf(hull, row, most)
         for levels in range(1, log_f.shape[0]):
-            log_f[levels, row] += log_chain - logs.log_stop[depth + levels]
+            weights[levels, row] = -math.inf
+            if has_chains:  # rule 1
+                weights[levels, row] = log_f[levels, row] + (
+                    log_chain - logs.log_stop[depth + levels]
+                )
             log_chain += logs.log_alpha[depth + levels] - logs.log_stop[depth + levels]
-            largest = max(largest, log_f[levels, row])
+            largest = max(largest, weights[levels, row])
         row = on.following(hull, row, 0)
     total = 0.0
     for k in range(hull.counts[ALIVE]):
         row = hull.nodes[k].alive
         for levels in range(log_f.shape[0]):
-            less = log_f[levels, row] - largest
-            log_f[levels, row] = math.exp(less) if less > -50.0 else 0.0
-            total += log_f[levels, row]
+            less = weights[levels, row] - largest
+            weights[levels, row] = math.exp(less) if less > -50.0 else 0.0
+            total += weights[levels, row]
     dart = uniform(stream) * total
     chosen, at = 0, 0
     for k in range(hull.counts[ALIVE]):
         row = hull.nodes[k].alive
         for levels in range(log_f.shape[0]):
-            weight = log_f[levels, row]
+            weight = weights[levels, row]
             if weight > 0.0 and dart >= 0.0:
                 chosen, at = row, levels
                 dart -= weight

@@ -1,0 +1,129 @@
+"""Move on each diffusion together with the logits of small nodes, whose steps are held instead.
+
+A node with few data, or none, knows little of its logit beyond that it is a step away from its
+parent's. Given all logits, though, a diffusion is known as well as if each of these steps had been
+seen: small nodes hold it where it is, and are drawn with it where it is. So it hardly moves, and
+with it the number of small nodes. Here their steps in units of the diffusion are held, and their
+logits follow (a non-centred parameterisation; Papaspiliopoulos, Roberts & Sköld 2007):
+
+    theta[k] = theta[parent] + sqrt(v) e[k]        for the small nodes k, called S.
+
+In the variables (v, e of S, theta of all others), where Jacobian and density of e cancel,
+
+    log p(w) = w + sum over k not in S of  -w/2 - (theta[k] - theta[parent])**2 / (2 v)
+                 + sum over k in S of  log f(data of k | theta[k])  + constant,      w = log v,
+
+in which the logits of S depend on v. The root is not in S, and has no such term. S is a function of
+tree and counts, which stay. A slice move in w, from the bounds inwards as in
+:func:`treestick.diffusions.gaussian.draw_variance`; eight dimensions at once, which are independent
+given all else. O(nodes x dimensions) for each try.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treestick._jit import compiled
+from treestick.diffusions.logistic import softplus
+from treestick.packs import (
+    WIDTH,
+    any_less,
+    exp,
+    fill,
+    larger,
+    load,
+    log,
+    smaller,
+    store,
+    where_less,
+)
+from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream, uniform
+from treestick.tree.table import NodeTable
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+MOST_IN_SMALL = 8
+"""Data of a node in S. About as many say as much of a logit as a diffusion of 1/2 does."""
+
+
+@compiled
+def spread_move(key: Key, model: Any, table: NodeTable, statistics: Floats, theta: Floats) -> None:
+    """Overwrite ``model.diffusion``, and the logits of small nodes."""
+    n_nodes, n_dimensions = theta.shape
+    is_small = table.n_here[:n_nodes] <= MOST_IN_SMALL
+    is_small[0] = False
+    places, steps = np.empty((n_nodes, WIDTH)), np.empty((n_nodes, WIDTH))
+    lanes = np.empty(WIDTH)
+    for d in range(0, n_dimensions, WIDTH):
+        low, high = load(model.diffusion_low, d, 1.0), load(model.diffusion_high, d, 1.0)
+        if not any_less(low, high):
+            continue
+        for node in range(n_nodes):
+            place = load(theta[node], d, 0.0)
+            store(places[node], 0, place)
+            if node > 0:
+                store(steps[node], 0, place - load(theta[table.parent[node]], d, 0.0))
+        stream = open_stream(key_for(key, Purpose.SPREAD, d))
+        now = log(load(model.diffusion, d, 1.0))
+        level = _log_target(table, statistics, d, is_small, places, steps, now, now)
+        for lane in range(WIDTH):
+            lanes[lane] = exponential(stream)
+        level = level - load(lanes, 0, 0.0)
+        left, right = log(low), log(high)
+        while True:
+            candidate = left + (right - left) * _uniforms(stream, lanes)
+            found = _log_target(table, statistics, d, is_small, places, steps, now, candidate)
+            if not any_less(found, level):
+                break
+            # Lanes that are done wait for the others; one whose slice is narrower than the floats
+            # around ``now`` stays there.
+            shrunk_left = where_less(candidate, now, candidate, left)
+            shrunk_right = where_less(candidate, now, right, candidate)
+            is_left = where_less(shrunk_left, shrunk_right, shrunk_left, now)
+            is_right = where_less(shrunk_left, shrunk_right, shrunk_right, now)
+            left = where_less(found, level, is_left, candidate)
+            right = where_less(found, level, is_right, candidate)
+        store(model.diffusion, d, smaller(larger(exp(candidate), low), high))
+        for node in range(n_nodes):
+            if is_small[node]:
+                store(theta[node], d, load(places[node], 0, 0.0))
+
+
+@compiled
+def _uniforms(stream: Stream, lanes: Floats) -> Any:
+    for lane in range(WIDTH):
+        lanes[lane] = uniform(stream)
+    return load(lanes, 0, 0.0)
+
+
+@compiled
+def _log_target(
+    table: NodeTable,
+    statistics: Floats,
+    d: int,
+    is_small: Flags,
+    places: Floats,
+    steps: Floats,
+    now: Any,
+    candidate: Any,
+) -> Any:
+    """Return log p at ``candidate``; ``places`` become the logits there."""
+    longer = exp(0.5 * (candidate - now))
+    sharpness = -0.5 * exp(-candidate)
+    result = candidate
+    squares = fill(0.0)
+    for node in range(1, places.shape[0]):
+        above = load(places[table.parent[node]], 0, 0.0)
+        if is_small[node]:
+            place = above + longer * load(steps[node], 0, 0.0)
+            store(places[node], 0, place)
+            n_here = table.n_here[node]
+            if n_here > 0:
+                result = result + load(statistics[node], d, 0.0) * place - n_here * softplus(place)
+        else:
+            away = load(places[node], 0, 0.0) - above
+            squares = squares + away * away
+            result = result - 0.5 * candidate
+    return result + sharpness * squares
