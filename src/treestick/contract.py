@@ -312,12 +312,13 @@ def simulate(stream: Any, model: Any, theta: Any, data: Any, n: int) -> None:
 def prepare_leaf(
     model: Any, above: Any, n_here: float, statistics: Any, theta: Any, prepared: Any
 ) -> None:
-    """Write what :func:`log_likelihood` needs of a node without children, for prediction.
+    """Write what :func:`log_likelihood` needs of a node without children, to have one datum more.
 
     The likelihood is then that of one new datum with the node's parameters integrated out, given
-    its parent's and its data. ``theta``, which is a draw of them, serves where that has no closed
-    form: on average over draws it is the same, but there is noise in each, and the more the fewer
-    data the node has.
+    its parent's and its data. ``theta`` serves where that has no closed form, and is not looked at
+    where it has. For predictions it is a draw: on average over draws it is the same, but there is
+    noise in each, and the more the fewer data the node has. For moves it is an estimate, and what
+    comes of it leads proposals only.
     """
 
 
