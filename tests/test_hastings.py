@@ -42,6 +42,7 @@ from treestick.moves.structure import hull as on
 from treestick.moves.structure.hull import Hull, loosen
 from treestick.moves.structure.plan import MOVES
 from treestick.moves.structure.regraft import REFITTED
+from treestick.moves.structure.singles import SMALL_LEAVES
 from treestick.moves.tasks import make_tasks, sum_statistics
 from treestick.random import Key, make_key
 from treestick.tree.table import NULL, count_data, make_table, place_child
@@ -454,8 +455,8 @@ TERMS = {
     ),
     "singles": Term(
         "singles",
-        "                    log_chain - logs.log_stop[depth + levels]\n",
-        "                    log_chain - logs.log_stop[depth + levels] + math.log(FACTOR)\n",
+        "log_chain - logs.log_stop[depth + levels] + for_new",
+        "log_chain - logs.log_stop[depth + levels] + for_new + math.log(FACTOR)",
         4.0,
     ),
     "leaf_singles": Term(
@@ -499,6 +500,59 @@ def test_move_is_balanced(name: str) -> None:
 @pytest.mark.parametrize("name", MOVES)
 def test_a_hastings_term_off_by_a_fifth_is_caught(name: str) -> None:
     check_bug(name, 1.2, SHARE_IN_CI)
+
+
+@functools.cache
+def planted_singles(correct: str, wrong: str) -> Callable[..., Integers]:
+    move: Callable[..., Integers] = planted_function(
+        "treestick.moves.structure.singles", "move_singles", correct, wrong
+    )
+    return move
+
+
+VARIANTS = {
+    "leaves with two data are given": (
+        "most = MOST_AT_LEAF if kind == SMALL_LEAVES else 0",
+        "most = 1 if kind == SMALL_LEAVES else 0",
+    ),
+    "leaves that are weighted by an estimate": (
+        "contract.prepare_leaf(model, above, n_here, hull.statistics[row], theta, prepared)",
+        "contract.prepare(model, theta, prepared)",
+    ),
+}
+"""Three data are few: this lets leaves change between integrated out and given, and the ratio
+matter, which is 1 for Gaussian leaves."""
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_leaf_singles_are_balanced_in_other_ways(variant: str) -> None:
+    move = planted_singles(*VARIANTS[variant])
+    p, statistic = smallest("gaussian", move, SMALL_LEAVES, 100_000, 1)
+    assert p > ALARM, f"{statistic}: p = {p:.2g}"
+
+
+SINGLES_BUGS = {
+    "data of small nodes are chosen more often, and it is not counted": (
+        "0.5 / hull.counts[DATA] + 0.5 / (n_some * n_here)",
+        "0.5 / hull.counts[DATA] + 0.0 * (n_some * n_here)",
+    ),
+    "the chances of the others are forgotten": (
+        "            for_new += desk.n_chosen[row] * more\n",
+        "            for_new += 0.0 * more\n",
+    ),
+    "chains below leaves that are integrated out": (
+        "parent != 0 and over.n_children == 1 and over.n_here <= most",
+        "parent != 0 and over.n_children == 1 and over.n_here <= 0 * most",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", SINGLES_BUGS)
+def test_planted_bug_in_singles_is_caught(bug: str) -> None:
+    p, statistic = smallest(
+        "gaussian", planted_singles(*SINGLES_BUGS[bug]), SMALL_LEAVES, 400_000, 1
+    )
+    assert p < ALARM, f"not caught: {statistic}: p = {p:.2g}"
 
 
 WAY_BACK = Term(

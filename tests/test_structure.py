@@ -21,6 +21,7 @@ from joint import (
     smallest,
 )
 from laws import ALARM
+from planting import planted
 from treestick.moves.candidates import move_candidates
 from treestick.moves.structure.plan import MOVES, move_structure
 
@@ -62,3 +63,19 @@ def test_move_leaves_the_joint_law_invariant(name: str) -> None:
 @pytest.mark.parametrize("name", [*MOVES, "candidates"])
 def test_move_leaves_the_joint_law_of_other_models_invariant(name: str, model: str) -> None:
     check(name, model)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["gaussian", "bernoulli", "multinomial"])
+def test_batches_of_singles_leave_the_joint_law_invariant(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With batches shorter than the proposals of a move, and leaves that are not all small."""
+    module = planted(
+        "treestick.moves.structure.singles",
+        "MOST_AT_LEAF = 32\nLEVELS = 3\nBATCH = 32\n",
+        "MOST_AT_LEAF = 1\nLEVELS = 3\nBATCH = 3\n",
+    )
+    monkeypatch.setitem(MOVES, "leaf_singles", (module.move_singles, module.SMALL_LEAVES))
+    monkeypatch.setattr("treestick.moves.structure.plan.move_singles", module.move_singles)
+    check("leaf_singles", model)

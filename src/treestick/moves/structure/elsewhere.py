@@ -21,10 +21,10 @@ from treestick.moves.structure import around as nearby
 from treestick.moves.structure import hull as on
 from treestick.moves.structure import insert, singles, split_merge
 from treestick.moves.structure.choices import pick
+from treestick.moves.structure.chosen import choose_singles
 from treestick.moves.structure.hull import DATA, FREE, loosen, settle_nodes, with_room
-from treestick.moves.structure.plan import MOVES, ROOM
+from treestick.moves.structure.plan import MOVES, ROOM, n_rows_for
 from treestick.moves.structure.records import Lead, Pool, Sides, Targets
-from treestick.moves.structure.singles import LEVELS
 from treestick.moves.structure.split_merge import SMART_SPLIT
 from treestick.moves.tasks import sum_rows
 from treestick.random import PART, Key, Purpose, Stream, open_stream, uniform
@@ -68,8 +68,8 @@ class Asking:
         total = np.zeros(1, dtype=np.int64)
         done = 0
         while done < n:
-            if self.hull.counts[FREE] < LEVELS:
-                self._grow()
+            if self.hull.counts[FREE] < n_rows_for(name, n):
+                self._grow(n_rows_for(name, n))
             if move is singles.move_singles:
                 counted = self._singles(kind, first + done, n - done)
             elif move is split_merge.move_split_merge or move is insert.move_insert:
@@ -83,8 +83,8 @@ class Asking:
             total = total + counted
         return tuple(int(count) for count in total)
 
-    def _grow(self) -> None:
-        n_more = self.hull.nodes.size
+    def _grow(self, least: int) -> None:
+        n_more = max(least, self.hull.nodes.size)
         self.hull = with_room(self.hull, n_more)
         self.at = np.pad(self.at, ((0, 0), (0, n_more)))
 
@@ -263,16 +263,30 @@ class Asking:
     # -- single data -------------------------------------------------------------------------------
 
     def _singles(self, kind: int, first: int, n: int) -> Integers:
-        chosen = singles.choose_singles(self.key, first, n, self.shards.n_data)
-        numbers, slots = np.unique(chosen, return_inverse=True)
-        shard = np.searchsorted(self.first, numbers, side="right") - 1
-        own = [numbers[shard == k] - at for k, at in enumerate(self.first)]
-        pieces = self.shards.ask(fetch_numbers, own=own)
-        data = join_rows([rows for rows, _ in pieces])
-        before = np.concatenate([labels for _, labels in pieces])
+        chosen = choose_singles(self.key, first, n, self.hull)
+        shard, labels, places = np.empty(n, dtype=np.int64), np.full(n, NULL), chosen[:, 1].copy()
+        for k, (row, place) in enumerate(chosen):
+            if row == NULL:
+                shard[k] = np.searchsorted(self.first, place, side="right") - 1
+                places[k] -= self.first[shard[k]]
+            else:
+                labels[k] = self.hull.nodes[row].label
+                ends = np.cumsum(self.at[:, labels[k]])
+                shard[k] = np.searchsorted(ends, place, side="right")
+                places[k] -= ends[shard[k]] - self.at[shard[k], labels[k]]
+        wanted = [(labels[shard == k], places[shard == k]) for k in range(self.first.size)]
+        pieces = self.shards.ask(fetch_chosen, own=wanted)
+        own = [rows for _, _, rows, _ in pieces]
+        slots, n_rows = np.empty(n, dtype=np.int64), 0
+        for k, (_, _, rows, inverse) in enumerate(pieces):
+            slots[shard == k] = n_rows + inverse
+            n_rows += rows.size
+        data = join_rows([rows for rows, _, _, _ in pieces])
+        before = np.concatenate([labels for _, labels, _, _ in pieces])
+        shard = np.repeat(np.arange(len(own)), [rows.size for rows in own])
         small = self.hull._replace(labels=before.astype(np.int32))
         counts = singles.move_chosen(
-            self.key, self.model, data, self.sticks, small, kind, first, slots.astype(np.int64)
+            self.key, self.model, data, self.sticks, small, kind, first, slots
         )
         after = small.labels.astype(np.int64)
         np.subtract.at(self.at, (shard, before), 1)
@@ -342,12 +356,21 @@ def fetch_places(
     return answers
 
 
-def fetch_numbers(group: Group, n_data: int, own: Sequence[Integers]) -> list[tuple[Any, Integers]]:
-    """Return data by their places in the shard, and their labels."""
-    return [
-        (take_rows(shard.data, rows), shard.labels[rows])
-        for shard, rows in zip(group, own, strict=True)
-    ]
+def fetch_chosen(
+    group: Group, n_data: int, own: Sequence[tuple[Integers, Integers]]
+) -> list[tuple[Any, Integers, Integers, Integers]]:
+    """Return data by their places: among those of a label, or in the shard where that is NULL.
+
+    With them come their labels, their places in the shard, and which of them each asks for.
+    """
+    answers = []
+    for shard, (labels, places) in zip(group, own, strict=True):
+        rows = places.copy()
+        for label in np.unique(labels[labels != NULL]):
+            rows[labels == label] = np.flatnonzero(shard.labels == label)[places[labels == label]]
+        unique, inverse = np.unique(rows, return_inverse=True)
+        answers.append((take_rows(shard.data, unique), shard.labels[unique], unique, inverse))
+    return answers
 
 
 def divide(

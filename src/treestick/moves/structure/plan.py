@@ -31,6 +31,14 @@ MOVES = {
 ROOM = 64
 
 
+def n_rows_for(name: str, n: int) -> int:
+    """Return how many rows a hull must have free for ``n`` proposals to begin.
+
+    Others stop, and go on, where it is full; single data must not.
+    """
+    return LEVELS * n if MOVES[name][0] is move_singles else LEVELS
+
+
 def move_structure(
     key: Key, state: State, data: Any, plan: Mapping[str, int]
 ) -> tuple[State, dict[str, tuple[int, ...]]]:
@@ -48,8 +56,8 @@ def move_structure(
         done = 0
         total: Integers = np.zeros(1, dtype=np.int64)
         while done < n:
-            if hull.counts[FREE] < LEVELS:
-                hull = with_room(hull, hull.nodes.size)
+            if hull.counts[FREE] < n_rows_for(name, n):
+                hull = with_room(hull, max(n_rows_for(name, n), hull.nodes.size))
             counted = move(key, state.model, data, state.sticks, hull, kind, first + done, n - done)
             done += int(counted[0])
             total = total + counted

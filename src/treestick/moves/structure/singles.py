@@ -39,6 +39,16 @@ places take part is a function of the tree without the datum, so this is Gibbs s
 fixed set.
 Rule 2. Likelihoods are computed for ``BATCH`` data at a time, ``ABREAST`` nodes at once. They hold
 for the whole batch but for those of new nodes, and of leaves that lost or got data.
+Rule 3. What comes and goes are small nodes, so their data are visited more often than others: with
+N data, and M nodes that have some, each of those to be moved is chosen with probability
+
+    1 / (2 N) + 1 / (2 M n),        n data being at its node:
+
+any datum, or any datum of any node. All of them, X, are chosen before the first one moves. Where it
+goes, it goes with the weights above times s(X | tree with it there), the product of these
+probabilities. So tree and X together have the law p(tree) s(X | tree): to choose X is a Gibbs step,
+and so is each of the moves that follow; and X is forgotten in the end. That holds for a number of
+data that does not depend on the tree, so the hull must have room for all that can come of them.
 """
 
 import math
@@ -51,6 +61,7 @@ from treestick._jit import compiled
 from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.moves.structure import hull as on
+from treestick.moves.structure.chosen import N_WORDS, choose_singles, find_chosen
 from treestick.moves.structure.hull import ALIVE, DATA, FREE, Hull
 from treestick.random import (
     Key,
@@ -109,22 +120,12 @@ def _log(logs: Logs, n: int) -> float:
 def move_singles(
     key: Key, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int, first: int, n: int
 ) -> Integers:
-    """Move ``n`` data, drawn uniformly and numbered from ``first``, or fewer if the hull is full.
+    """Move ``n`` data, numbered from ``first``; return how many there were, and how many moved.
 
-    Return how many there were, and how many got nodes of their own or lost them. Each costs
-    O(nodes x dimensions).
+    The hull must have room for ``LEVELS`` nodes each (rule 3). Each costs O(nodes x dimensions).
     """
-    chosen = choose_singles(key, first, n, hull.counts[DATA])
+    chosen = find_chosen(hull, choose_singles(key, first, n, hull))
     return move_chosen(key, model, data, sticks, hull, kind, first, chosen)
-
-
-@compiled
-def choose_singles(key: Key, first: int, n: int, n_data: int) -> Integers:
-    """Choose ``n`` data, each by a stream of its own, which goes on in :func:`move_chosen`."""
-    chosen = np.empty(n, dtype=np.int64)
-    for k in range(n):
-        chosen[k] = int(uniform(open_stream(key_for(key, Purpose.STRUCTURE, first + k))) * n_data)
-    return chosen
 
 
 @compiled
@@ -153,8 +154,11 @@ def move_chosen(
     desk = Desk(
         np.empty((n_levels + 1, n_blocks * ABREAST)), np.empty(hull.nodes.size),
         np.empty(prepared_width), np.empty(hull.theta.shape[1]),
+        np.zeros(hull.nodes.size, dtype=np.int64), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
     logs = _make_logs(sticks, hull)
+    for number in chosen:
+        desk.n_chosen[on.node_of(hull, number)] += 1
     for start in range(first, first + n, BATCH):
         n_batch = min(BATCH, first + n - start)
         batch[:n_batch] = chosen[start - first : start - first + n_batch]
@@ -162,17 +166,19 @@ def move_chosen(
             if _is_in_use(hull, block):
                 _compute(model, data, batch, 0, n_batch, block, prepared, log_f)
         for k in range(n_batch):
-            if hull.counts[FREE] < LEVELS:
-                return counts
             stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
-            uniform(stream)  # it chose the datum
+            for _ in range(N_WORDS):
+                uniform(stream)  # they chose the datum
             counts[0] += 1
             before = on.node_of(hull, batch[k])
+            desk.n_times[0] = np.sum(chosen == batch[k])
+            desk.n_chosen[before] -= desk.n_times[0]
             n_new = _move_one(
                 stream, model, data, sticks, hull, most, batch[k], log_f[:, k], desk, logs
             )
             row = on.node_of(hull, batch[k])
-            counts[1] += n_new != 0
+            desk.n_chosen[row] += desk.n_times[0]
+            counts[1] += row != before or n_new != 0
             if most > 0 and row != before:  # rule 2
                 if hull.nodes[before].place != NULL:
                     _prepare(model, hull, before, most, prepared)
@@ -194,6 +200,10 @@ class Desk(NamedTuple):
     """Of each node: log probabilities of passing through it, and of a new child of it."""
     prepared: Floats
     theta: Floats
+    n_chosen: Integers
+    """Of each node: how many of the data that were chosen it has, but for the present one."""
+    n_times: Integers
+    """How often the present one was chosen."""
 
 
 @compiled
@@ -303,7 +313,7 @@ def _move_one(
             log_ratio += _log_renewed(stream, model, data, hull, n, over, True) + log_f[0, over]
         if joins_small:
             log_ratio += _log_renewed(stream, model, data, hull, n, row, False) - log_f[0, row]
-        if log_ratio <= -exponential(stream):
+        if not log_ratio > -exponential(stream):
             if leaves_small:
                 hull.theta[over] = thetas[0]
             if joins_small:
@@ -392,6 +402,8 @@ def _choose(
     not change the sum.
     """
     weights, reach = desk.weights, desk.reach
+    n_some, for_new = _chances(hull, desk)
+    n_times = desk.n_times[0]
     largest = -math.inf
     row = 0
     while row != NULL:
@@ -408,6 +420,13 @@ def _choose(
             log_on = math.log((n_below + alpha) / (n_below + sticks.gamma)) - log_all
         reach[row] = reached + log_on
         weights[0, row] = log_f[0, row] + (reached + _log(logs, n_here + 1) - log_all)
+        if n_here == 0:
+            weights[0, row] += for_new
+        else:
+            n_chosen = desk.n_chosen[row]
+            weights[0, row] += (n_chosen + n_times) * _log_chance(hull, n_some, n_here + 1)
+            if n_chosen > 0:
+                weights[0, row] -= n_chosen * _log_chance(hull, n_some, n_here)
         largest = max(largest, weights[0, row])
         log_chain = reach[row] + logs.log_gamma
         has_chains = not _is_small_leaf(hull, row, most)
@@ -415,7 +434,7 @@ def _choose(
             weights[levels, row] = -math.inf
             if has_chains:  # rule 1
                 weights[levels, row] = log_f[levels, row] + (
-                    log_chain - logs.log_stop[depth + levels]
+                    log_chain - logs.log_stop[depth + levels] + for_new
                 )
             log_chain += logs.log_alpha[depth + levels] - logs.log_stop[depth + levels]
             largest = max(largest, weights[levels, row])
@@ -437,3 +456,28 @@ def _choose(
                 chosen, at = row, levels
                 dart -= weight
     return chosen, at
+
+
+@compiled
+def _chances(hull: Hull, desk: Desk) -> tuple[int, float]:
+    """Return how many nodes have data, and the log of s if the datum is the first at its node.
+
+    That is less the log of s for all others as they are (rule 3).
+    """
+    n_some = 0
+    for k in range(hull.counts[ALIVE]):
+        n_some += hull.nodes[hull.nodes[k].alive].n_here > 0
+    for_new = desk.n_times[0] * _log_chance(hull, n_some + 1, 1)
+    for k in range(hull.counts[ALIVE]):
+        row = hull.nodes[k].alive
+        if desk.n_chosen[row] > 0:
+            n_here = hull.nodes[row].n_here
+            more = _log_chance(hull, n_some + 1, n_here) - _log_chance(hull, n_some, n_here)
+            for_new += desk.n_chosen[row] * more
+    return n_some, for_new
+
+
+@compiled
+def _log_chance(hull: Hull, n_some: int, n_here: int) -> float:
+    """Return the log probability that a datum is chosen, one of so many at its node."""
+    return math.log(0.5 / hull.counts[DATA] + 0.5 / (n_some * n_here))
