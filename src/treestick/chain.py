@@ -163,9 +163,9 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
     With few data there are fewer, because little can change; with many, there are as many whatever
     their number, so that they take less than half of a sweep where it takes long. Nodes that are
     missing between others are what chains find last, so up to some thousands of data there are
-    three times as many inserts, and twice as many refitted regrafts. While burning in, many data
-    get more splits, for from the root to hundreds of nodes it takes as many, and fewer moves of
-    single data. The plan must not depend on the state: a move that is repeated as often as the
+    three times as many inserts, and twice as many refitted regrafts. Single data are moved in two
+    ways, half of them each. While burning in, many data get more splits, for from the root to
+    hundreds of nodes it takes as many, and fewer moves of single data. The plan must not depend on the state: a move that is repeated as often as the
     state likes leaves another law invariant.
     """
     few = min(2 + n_data // 100, 8)
