@@ -106,13 +106,15 @@ def answer_all(
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def fetch_places(
+def fetch(shard: Shard, asker: Asker, wanted: Any, places: Integers) -> Answer:
+    """Return data by their places among those with wanted labels."""
+    return Answer((take_rows(shard.data, np.flatnonzero(wanted[shard.labels])[places]),))
+
+
+def fetch_around(
     shard: Shard, asker: Asker, wanted: Any, aside: int | None, places: Integers
 ) -> Answer:
-    """Return data by their places among those with wanted labels, and their labels.
-
-    And where those go that were put aside.
-    """
+    """Do the same; return also their labels, and where those go that were put aside."""
     rows = np.flatnonzero(wanted[shard.labels])[places]
     back = np.full(rows.size, NULL)
     if aside is not None and shard.aside[aside].rows.size:

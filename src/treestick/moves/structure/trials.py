@@ -15,7 +15,7 @@ ended.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,7 +106,7 @@ class Trial:
         self._began, self._order = nodes, order_of(nodes, hull.counts[ALIVE])
         entity = {"purpose": np.uint64(Purpose.STRUCTURE), "entity": np.uint64(proposal.number)}
         self._steps = self._propose(open_stream(setting.key._replace(**entity)))
-        self._go(None)
+        self.go_on(None)
 
     @property
     def key(self) -> Key:
@@ -122,11 +122,8 @@ class Trial:
             self._began = nodes
         return True
 
-    def go_on(self, told: Told) -> None:
+    def go_on(self, told: Any) -> None:
         """Take the answer to the question, and go on to the next one or to the end."""
-        self._go(told)
-
-    def _go(self, told: Any) -> None:
         try:
             self.question = self._steps.send(told)
             function, arguments, labels, own = self.question
@@ -219,7 +216,7 @@ class Trial:
         self, stream: Stream, a: int, q: int, children: Integers, labels: list[int]
     ) -> Generator[Question, Told, Sides]:
         n_rows = int(self.setting.at[:, labels].sum())
-        data, _, _ = yield from self._fetch(labels, pick(stream, n_rows), None)
+        data, *_ = yield from self._fetch(about.fetch, labels, pick(stream, n_rows))
         picked = np.arange(data[0].shape[0])
         return split_merge.launch(
             stream, self.setting.model, data, self.hull, a, q, n_rows, picked, children
@@ -236,7 +233,9 @@ class Trial:
         place = index[hull.nodes["row_of"]]
         labels = hull.nodes["label"][around]
         n_pool = int(self.setting.at[:, labels].sum())
-        data, found, _ = yield from self._fetch(labels, pick(stream, n_pool), None)
+        data, found, _ = yield from self._fetch(
+            about.fetch_around, labels, pick(stream, n_pool), None
+        )
         lead = self._lead(stream, data, around, index, place[found], n_pool)
         adopts, log_adopted = insert.choose_adopted(stream, model, hull, around, index, lead)
         self._expect(around[adopts])
@@ -291,7 +290,9 @@ class Trial:
             labels = hull.nodes["label"][around]
             all_labels = np.append(labels, label)
             n_pool = int(self.setting.at[:, all_labels].sum())
-            data, found, back = yield from self._fetch(all_labels, pick(stream, n_pool), ticket)
+            data, found, back = yield from self._fetch(
+                about.fetch_around, all_labels, pick(stream, n_pool), ticket
+            )
             source = np.where(found == label, back, place[found])
             self._set(changed.rows, *after)
             lead = self._lead(stream, data, around, index, source, n_pool)
@@ -327,15 +328,19 @@ class Trial:
     # -- rows --------------------------------------------------------------------------------------
 
     def _fetch(
-        self, labels: Sequence[int] | Integers, places: Integers, aside: int | None
-    ) -> Generator[Question, Told, tuple[Any, Integers, Integers]]:
+        self,
+        function: Callable[..., Answer],
+        labels: Sequence[int] | Integers,
+        places: Integers,
+        *arguments: Any,
+    ) -> Generator[Question, Told, list[Any]]:
         """Return some of the data with these labels: those at given places, in ascending order.
 
-        With them come their labels, and where those go that were put aside.
+        With them comes what else the function gives for each of them.
         """
         if places.size == 0:
             none = np.empty(0, dtype=np.int64)
-            return self.setting.nothing, none, none
+            return [self.setting.nothing, none, none]
         counts = self.setting.at[:, labels].sum(axis=1)
         ends = np.cumsum(counts)
         shard = np.searchsorted(ends, places, side="right")
@@ -343,12 +348,11 @@ class Trial:
         own = [local[shard == k] for k in range(counts.size)]
         wanted = np.zeros(self.hull.nodes.size, dtype=np.bool_)
         wanted[labels] = True
-        _, answer = yield Question(about.fetch_places, (wanted, aside), labels, own)
+        _, answer = yield Question(function, (wanted, *arguments), labels, own)
         order = np.empty(places.size, dtype=np.int64)
         order[np.argsort(shard, kind="stable")] = np.arange(places.size)
-        data = take_rows(join_rows([rows for rows, _, _ in answer.own]), order)
-        found, back = (np.concatenate([piece[k] for piece in answer.own])[order] for k in (1, 2))
-        return data, found, back
+        pieces = zip(*answer.own, strict=True)
+        return [take_rows(join_rows(piece), order) for piece in pieces]
 
     def _copy(self, rows: Sequence[int] | Integers) -> tuple[Floats, Floats]:
         return self.hull.theta[rows], self.hull.statistics[rows]
