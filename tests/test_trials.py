@@ -56,9 +56,16 @@ def count_events() -> Counter[str]:
         counted["messages then"] = counted["messages"]
         old(*given)
 
+    def ask(old: Any, asking: Any, wanted: Any) -> None:
+        counted["messages"] += 1
+        at = asking.setting.at.sum(axis=0)
+        n_rows = sum(at[list(one.question.labels)].sum() for one in wanted if one.name)
+        counted["rows at once"] = max(counted["rows at once"], int(n_rows))
+        old(asking, wanted)
+
     patch(Trial, "__init__", partial(note, "begun"))
     patch(Asking, "_accept", accept)
-    patch(Asking, "_ask", partial(note, "messages"))
+    patch(Asking, "_ask", ask)
     return counted
 
 
@@ -165,6 +172,7 @@ def test_trying_many_at_once_changes_no_bit() -> None:
     assert counted["accepted"] >= 20
     assert counted["begun"] > 8 * N_PROPOSALS + 50
     assert counted["accepted by what was known"] >= 1
+    assert N_DATA < counted["rows at once"] <= (elsewhere.MOST_LOOKS + 1) * N_DATA
 
 
 def test_few_messages_are_sent() -> None:

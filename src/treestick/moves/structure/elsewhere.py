@@ -30,7 +30,7 @@ from treestick.random import Key
 
 FEWEST_AHEAD, MOST_AHEAD = 4, 32
 """Proposals that are tried at once: the more, the fewer of them have been accepted."""
-MOST_LOOKS = 8
+MOST_LOOKS = 4
 """How often all of them together look at all data, or little more: what is done for those behind
 one that is accepted is mostly in vain, and shards keep what they have chosen."""
 ALONE = -1
