@@ -237,7 +237,8 @@ class Cluster:
     def groups(self, chain: str, n_threads: int) -> list[Group]:
         """Return the groups of a chain: one for each thread, if there are enough shards."""
         n_groups = min(max(n_threads, 1), len(self.tasks))
-        edges = np.linspace(0, len(self.tasks), n_groups + 1).astype(int)
+        # The last ones are the smaller ones, as the last shard is: so most sums are of neighbours.
+        edges = [-(-k * len(self.tasks) // n_groups) for k in range(n_groups + 1)]
         return [
             Group(chain, k, n_groups, self.source.n_rows, self.tasks[edges[k] : edges[k + 1]])
             for k in range(n_groups)
