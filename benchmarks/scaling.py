@@ -329,7 +329,7 @@ def simulate(costs: Costs, n_data: float, network: Network) -> None:
         print(f"| {n_workers} | {seconds:.2f} | {model:.2f} | {gain:.0%} | {cells} |")
 
 
-COSTS = Costs(0.065, 0.017, 0.039, 1.68e-6, 32.0, 1.63e6, 1.81e6)
+COSTS = Costs(0.0478, 0.00509, 0.0159, 1.39e-6, 6.25, 1.41e6, 0.62e6)
 """As measured with 1, 2 and 4 workers, see docs/scaling.md."""
 
 

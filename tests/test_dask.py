@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from clusters import KINDS, run_script
@@ -22,7 +24,7 @@ from treestick.engine import dask_workers
 from treestick.engine.holding import Holder, Name
 from treestick.estimators.configuration import check_same
 from treestick.estimators.documents import Summary
-from treestick.estimators.elsewhere import Numbers, _give_numbers, write_all_numbers
+from treestick.estimators.elsewhere import Numbers, _give_numbers, cut_evenly, write_all_numbers
 from treestick.estimators.states import check_nodes_elsewhere
 from treestick.inputs import InvalidValue
 from treestick.io.pieces import FileRows, describe, expand, load, open_source, parts
@@ -363,3 +365,19 @@ def test_a_state_of_documents_elsewhere_is_checked() -> None:
             check_nodes_elsewhere(state._replace(latent=latent), model, None, 5)
     with pytest.raises(DamagedRun, match="it has atoms where there are none"):
         check_nodes_elsewhere(state, model, None, None)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, 400), st.integers(1, 50))
+def test_shards_are_shared_out_evenly(n_shards: int, n_groups: int) -> None:
+    n_groups = min(n_groups, n_shards)
+    edges = cut_evenly(n_shards, n_groups)
+    assert (edges[0], edges[-1], len(edges)) == (0, n_shards, n_groups + 1)
+    sizes = np.diff(edges)
+    assert sizes.min() >= 1
+    assert sizes.max() <= n_shards // n_groups + 2
+
+
+def test_groups_end_where_subtrees_do() -> None:
+    assert cut_evenly(31, 4) == [0, 8, 16, 24, 31]
+    assert cut_evenly(25, 4) == [0, 6, 12, 18, 25]

@@ -8,6 +8,7 @@ import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,8 +25,8 @@ from treestick.moves import topics_elsewhere
 from treestick.moves.rows import join_rows, take_rows
 from treestick.moves.shards import Op, Shard, add_neighbours, cut_rows
 from treestick.moves.state import Sticks
-from treestick.moves.structure.elsewhere import _typed
 from treestick.moves.structure.records import unchanged
+from treestick.moves.structure.trials import typed
 from treestick.moves.tasks import (
     add_up,
     block_size,
@@ -116,12 +117,17 @@ def numbers_of(group: Any, n_data: int) -> list[Any]:
 
 
 def check_equal(
-    kind: str, schedule: str, n_groups: int, n_data: int, n_sweeps: int
+    kind: str,
+    schedule: str,
+    n_groups: int,
+    n_data: int,
+    n_sweeps: int,
+    put: Callable[[Any, Any, int], Elsewhere] = in_shards,
 ) -> dict[str, int]:
     """Compare a chain over shards with one in one place; return what structural moves did."""
     model, data = simulate(kind, n_data)
     key, start = make_key(3, 0), check_start("root", n_data)
-    where = in_shards(data, start.assignments, n_groups)
+    where = put(data, start.assignments, n_groups)
     topics = there_too = moves = None
     if kind.startswith("topics"):
         beta, n_lda = (0.1, 0.01, 1.0), 0 if n_groups == 2 else 4
@@ -257,7 +263,7 @@ def test_sums_of_neighbours_follow_the_same_tree(n_data: int, n_cut: int, seed: 
 
 def test_entities_keep_their_type_on_the_way_through_python() -> None:
     before: Any = unchanged()
-    record = _typed(before._replace(entity=2**63 + 1))
+    record = typed(before._replace(entity=2**63 + 1))
     assert isinstance(record.entity, np.uint64)
     assert record.entity == 2**63 + 1
 

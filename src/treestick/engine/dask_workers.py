@@ -71,6 +71,14 @@ def _need_dask() -> None:
         raise InvalidValue("engine='dask' needs dask.distributed: pip install 'treestick[dask]'")
 
 
+class Pickled(NamedTuple):
+    """What is sent of an op, but for arguments of shards."""
+
+    op: Op
+    """So that no other has its place in memory."""
+    content: bytes
+
+
 class DaskWorkers:
     """The workers of a cluster, by the client that is connected to it.
 
@@ -82,7 +90,7 @@ class DaskWorkers:
         self._address = str(client.scheduler.address)  # type: ignore[union-attr]
         self._ready: set[str] = set()
         self.n_sent, self.n_received = 0, 0
-        self._told: tuple[Sequence[Op] | None, bytes] = (None, b"")
+        self._told: dict[tuple[int, int], Pickled] = {}
         self._mutex = threading.Lock()
         self._check_versions()
 
@@ -136,13 +144,14 @@ class DaskWorkers:
         asked = self._ask(client, worker, content)
         return worker, asyncio.run_coroutine_threadsafe(asked, loop.asyncio_loop)
 
-    def _pickled(self, ops: Sequence[Op]) -> bytes:
-        """Return what is to be done as it is sent: the same bytes to all who are told the same."""
-        last, told = self._told
-        if last is not ops:
-            told = pickle.dumps(ops, protocol=5)
-            self._told = ops, told
-        return told
+    def _pickled(self, ops: Sequence[Op]) -> list[tuple[bytes, Any]]:
+        """Return ops as they are sent: what all are told alike is pickled once."""
+        before, told = self._told, {}
+        for op in ops:
+            name = id(op.function), id(op.arguments)
+            told[name] = before.get(name) or Pickled(op, pickle.dumps(op[:2], protocol=5))
+        self._told = told
+        return [(told[id(op.function), id(op.arguments)].content, op.own) for op in ops]
 
     async def _ask(self, client: Any, worker: str, content: bytes) -> Any:
         """Ask a worker, past the scheduler, and return its answer."""
@@ -260,8 +269,9 @@ def _sent(content: bytes) -> Any:
 
 def _carry_out(content: bytes) -> bytes:
     try:
-        group, n_before, ops, making = pickle.loads(content)
-        answer: Any = carry_out(group, n_before, pickle.loads(ops), making)
+        group, n_before, told, making = pickle.loads(content)
+        ops = [Op(*pickle.loads(of_all))._replace(own=own) for of_all, own in told]
+        answer: Any = carry_out(group, n_before, ops, making)
     except InputError as error:
         answer = Failed(error)
     except Exception:  # which need not be of a kind that can be sent

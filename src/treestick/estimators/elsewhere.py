@@ -218,6 +218,19 @@ def join_digests(one: bytes, other: bytes) -> bytes:
     return hashlib.sha256(one + other).digest()
 
 
+def cut_evenly(n_shards: int, n_groups: int) -> list[int]:
+    """Return where groups of shards begin and end, so that most sums are of neighbours.
+
+    An edge is rounded to the number that has more factors of two, if no group can be empty by it.
+    """
+    edges = []
+    for k in range(n_groups + 1):
+        below, above = k * n_shards // n_groups, -(-k * n_shards // n_groups)
+        is_above = n_shards >= 2 * n_groups and above & -above > below & -below
+        edges.append(above if is_above else below)
+    return edges
+
+
 class Cluster:
     """A client's workers, and the rows that they are given."""
 
@@ -237,7 +250,7 @@ class Cluster:
     def groups(self, chain: str, n_threads: int) -> list[Group]:
         """Return the groups of a chain: one for each thread, if there are enough shards."""
         n_groups = min(max(n_threads, 1), len(self.tasks))
-        edges = np.linspace(0, len(self.tasks), n_groups + 1).astype(int)
+        edges = cut_evenly(len(self.tasks), n_groups)
         return [
             Group(chain, k, n_groups, self.source.n_rows, self.tasks[edges[k] : edges[k + 1]])
             for k in range(n_groups)

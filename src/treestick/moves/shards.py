@@ -34,6 +34,7 @@ from treestick.moves.assignments import (
 )
 from treestick.moves.candidates import Choices
 from treestick.moves.prune import prune_to
+from treestick.moves.rows import take_rows
 from treestick.moves.state import Floats, Integers, State
 from treestick.moves.tasks import (
     Task,
@@ -55,8 +56,8 @@ class Shard(NamedTuple):
     """Returns the data, which need not be in memory in between."""
     labels: Integers
     """Of each datum: the row of its node, or what else its node is called."""
-    aside: dict[str, Integers]
-    """What a proposal has chosen, until it is accepted or another one begins."""
+    aside: dict[Any, Any]
+    """What questions have chosen, by their tickets, until it is decided on."""
     latent: dict[str, Any]
     """What a model adds to each datum: ``numbers``, and ``seen``, the data as nodes see them, which
     follow from the numbers, the rows and what nodes share. Empty where nodes see the rows."""
@@ -113,21 +114,25 @@ class Shards:
         base: Any = None,
     ) -> None:
         self.n_data, self.base = n_data, base
+        self.n_ahead = 16
+        """Structural proposals that are tried at once; this changes the time, and no draw."""
         self._each, self._along = each, along
         self._orders: list[Op] = []
+        self._described: list[Described] | None = None
 
     def order(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> None:
         """Have something done before the next question."""
         self._orders.append(Op(function, arguments, own))
+        self._described = None
 
     def ask(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> list[Any]:
         """Ask a question; return the answer of each shard."""
         ops = [*self._orders, Op(function, arguments, own)]
-        self._orders = []
+        self._orders, self._described = [], None
         return self._each(ops)
 
     def hand_on(self, handed: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -137,7 +142,7 @@ class Shards:
         must leave what it is given as it is, for it may be given it again.
         """
         ops = [*self._orders, Op(function, arguments)]
-        self._orders = []
+        self._orders, self._described = [], None
         return self._along(ops, handed)
 
     def add(self, vectors: Sequence[Floats | None]) -> Floats:
@@ -191,8 +196,13 @@ class Shards:
 
     def sum_statistics(self, state: State) -> State:
         """Do what :func:`treestick.moves.tasks.sum_statistics` does."""
-        sums = self.ask(sum_all, state.model, state.n_nodes)
-        return state._replace(statistics=self.add(sums))
+        answers = self.ask(sum_all, state.model, state.n_nodes)
+        self._described = [described for _, described in answers]
+        return state._replace(statistics=self.add([sums for sums, _ in answers]))
+
+    def describe(self) -> list[Described]:
+        """Return what is known of each shard, for which sums have just been asked as a rule."""
+        return self.ask(describe) if self._described is None else self._described
 
     def count(self, n_labels: int) -> Integers:
         """Return how many data have each label, of which there are so many at least."""
@@ -205,6 +215,17 @@ class Shards:
     def gather(self) -> Integers:
         """Return the labels of all data: for tests, and for data that fit into one place."""
         return np.concatenate(self.ask(labels_of))
+
+
+class Described(NamedTuple):
+    """What is known of a shard."""
+
+    first: int
+    """Number of its first datum."""
+    counts: Integers
+    """How many of its data have each label."""
+    nothing: Any
+    """Of the first shard: its data, but no rows of them."""
 
 
 class FoundThere(NamedTuple):
@@ -329,15 +350,31 @@ def find_in(
     return FoundThere(nodes, n_tried, np.bincount(shard.labels, minlength=n_labels))
 
 
-def sum_all(group: Group, n_data: int, model: Any, n_nodes: int) -> list[Floats | None]:
-    """Return the statistics of each node, those of neighbours together."""
-    return add_neighbours(
+def describe(group: Group, n_data: int) -> list[Described]:
+    """Return what is to be known of each shard."""
+    none = np.empty(0, dtype=np.int64)
+    return [
+        Described(
+            shard.first,
+            np.bincount(shard.labels),
+            take_rows(shard.data, none) if shard.first == 0 else None,
+        )
+        for shard in group
+    ]
+
+
+def sum_all(
+    group: Group, n_data: int, model: Any, n_nodes: int
+) -> list[tuple[Floats | None, Described]]:
+    """Return the statistics of each node, those of neighbours together, and what is known."""
+    sums = add_neighbours(
         group,
         (
             sum_range(model, shard.data, shard.labels, 0, shard.labels.size, n_nodes, n_data)
             for shard in group
         ),
     )
+    return list(zip(sums, describe(group, n_data), strict=True))
 
 
 def add_neighbours(group: Group, vectors: Iterable[Floats]) -> list[Floats | None]:

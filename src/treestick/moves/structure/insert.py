@@ -103,10 +103,11 @@ def _birth(key: Key, stream: Stream, model: Any, data: Any, sticks: Sticks, hull
         stream, model, data, hull, around, index, pool.rows[picked], pool.source[picked],
         pool.rows.size,
     )  # fmt: skip
-    log_c = take_data(key, model, data, 0, pool, hull.counts[DATA], lead, DRAWN)
+    adopts, log_adopted = choose_adopted(stream, model, hull, around, index, lead)
+    log_c = take_data(key, model, data, 0, pool, hull.counts[DATA], lead, DRAWN) + log_adopted
     rows, back = pool.rows[pool.takes], pool.source[pool.takes]
     n_taken, sums = sum_by_place(model, data, rows, back, around.size, hull.counts[DATA])
-    changed = begin_birth(stream, model, sticks, hull, around, index, lead, log_c, n_taken, sums)
+    changed = begin_birth(stream, model, sticks, hull, around, adopts, log_c, n_taken, sums)
     if changed.b == NULL:
         return False
     log_ratio = changed.log_ratio
@@ -136,14 +137,23 @@ def _log_choice_of_p(hull: Hull, n_pool: int) -> float:
 
 
 @compiled
+def choose_adopted(
+    stream: Stream, model: Any, hull: Hull, around: Integers, index: Integers, lead: Lead
+) -> tuple[Any, float]:
+    """Choose which of the nodes around B adopts; return this, and the log probability."""
+    adopts = np.zeros(around.size, dtype=np.bool_)
+    log_c = adopt(stream, model, hull, around, index, lead, adopts, DRAWN)
+    return adopts, log_c
+
+
+@compiled
 def begin_birth(
     stream: Stream,
     model: Any,
     sticks: Sticks,
     hull: Hull,
     around: Integers,
-    index: Integers,
-    lead: Lead,
+    adopts: Any,
     log_c: float,
     n_taken: Integers,
     sums: Floats,
@@ -153,8 +163,6 @@ def begin_birth(
     n_pool = 0
     for row in around:
         n_pool += hull.nodes[row].n_here
-    adopts = np.zeros(around.size, dtype=np.bool_)
-    log_c += adopt(stream, model, hull, around, index, lead, adopts, DRAWN)
     children = around[adopts]
     parents = np.empty_like(children)
     for k in range(children.size):
