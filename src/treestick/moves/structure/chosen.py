@@ -3,6 +3,8 @@
 See rule 3 of :mod:`treestick.moves.structure.singles`, which has the probability of this.
 """
 
+from typing import Any
+
 import numpy as np
 
 from treestick._jit import compiled
@@ -19,8 +21,8 @@ N_WORDS = 3
 def choose_singles(key: Key, first: int, n: int, hull: Hull) -> Integers:
     """Choose ``n`` data, each by a stream of its own, which goes on in :func:`move_chosen`.
 
-    Return of each the row of its node and its place among the data of this, in ascending order; or
-    NULL, and its number.
+    Return of each its label and its place among the data with this, in ascending order; or NULL,
+    and its number.
     """
     chosen = np.empty((n, 2), dtype=np.int64)
     some, n_some = np.empty(hull.counts[ALIVE], dtype=np.int64), 0
@@ -33,28 +35,28 @@ def choose_singles(key: Key, first: int, n: int, hull: Hull) -> Integers:
         by_node, which, place = uniform(stream) < 0.5, uniform(stream), uniform(stream)
         if by_node:
             row = some[int(which * n_some)]
-            chosen[k] = row, int(place * hull.nodes[row].n_here)
+            chosen[k] = hull.nodes[row].label, int(place * hull.nodes[row].n_here)
         else:
             chosen[k] = NULL, int(which * hull.counts[DATA])
     return chosen
 
 
 @compiled
-def find_chosen(hull: Hull, chosen: Integers) -> Integers:
-    """Return the numbers of data that were chosen."""
+def find_chosen(labels: Any, n_labels: int, chosen: Integers) -> Integers:
+    """Return the numbers of data that were chosen, given the labels of all; one pass over these."""
     n = chosen.shape[0]
     numbers = np.empty(n, dtype=np.int64)
-    last, before = np.full(hull.nodes.size, NULL), np.full(n, NULL)  # of each label: who waits
+    last, before = np.full(n_labels, NULL), np.full(n, NULL)  # of each label: who waits for it
     for k in range(n):
-        if chosen[k, 0] == NULL:
-            numbers[k] = chosen[k, 1]
+        label, place = chosen[k]
+        if label == NULL:
+            numbers[k] = place
         else:
-            label = hull.nodes[chosen[k, 0]].label
             before[k] = last[label]
             last[label] = k
-    passed = np.zeros(hull.nodes.size, dtype=np.int64)
-    for number in range(hull.labels.size):
-        label = hull.labels[number]
+    passed = np.zeros(n_labels, dtype=np.int64)
+    for number in range(labels.size):
+        label = labels[number]
         k = last[label]
         while k != NULL:
             if chosen[k, 1] == passed[label]:

@@ -229,8 +229,8 @@ class Asking:
         key, model, sticks, hull, at, _ = self.setting
         shard, wanted = self._find_chosen(choose_singles(key, first, n, hull))
         known: dict[bytes, Known] = {}
-        labels = range(hull.nodes.size)
-        question = Question(about.fetch_chosen, (), labels, wanted)
+        n_labels = hull.nodes.size
+        question = Question(about.fetch_chosen, (n_labels,), range(n_labels), wanted)
         self._ask([Wanted(question, key, known, b"")])
         pieces = known[b""].told.answer.own
         slots, n_before = np.empty(n, dtype=np.int64), 0
@@ -252,22 +252,16 @@ class Asking:
         self.shards.order(about.set_labels, own=own)
         return counts
 
-    def _find_chosen(self, chosen: Integers) -> tuple[Integers, list[tuple[Integers, Integers]]]:
-        """Return which shard has each datum that was chosen, and what each is asked for.
-
-        That is labels and places among the data of a label, or NULL and places in the shard.
-        """
-        hull, at = self.setting.hull, self.setting.at
-        shard, labels = np.empty(len(chosen), dtype=np.int64), np.full(len(chosen), NULL)
-        places = chosen[:, 1].copy()
-        for k, (row, place) in enumerate(chosen):
-            if row == NULL:
+    def _find_chosen(self, chosen: Integers) -> tuple[Integers, list[Integers]]:
+        """Return which shard has each datum that was chosen, and what each shard is asked for."""
+        at, wanted = self.setting.at, chosen.copy()
+        shard = np.empty(len(chosen), dtype=np.int64)
+        for k, (label, place) in enumerate(chosen):
+            if label == NULL:
                 shard[k] = np.searchsorted(self.first, place, side="right") - 1
-                places[k] -= self.first[shard[k]]
+                wanted[k, 1] -= self.first[shard[k]]
             else:
-                labels[k] = hull.nodes[row].label
-                ends = np.cumsum(at[:, labels[k]])
+                ends = np.cumsum(at[:, label])
                 shard[k] = np.searchsorted(ends, place, side="right")
-                places[k] -= ends[shard[k]] - at[shard[k], labels[k]]
-        is_own = [shard == k for k in range(self.first.size)]
-        return shard, [(labels[own], places[own]) for own in is_own]
+                wanted[k, 1] -= ends[shard[k]] - at[shard[k], label]
+        return shard, [wanted[shard == k] for k in range(self.first.size)]

@@ -23,6 +23,7 @@ from treestick.moves.shards import Group, Shard, add_neighbours
 from treestick.moves.state import Floats, Integers
 from treestick.moves.structure import around as nearby
 from treestick.moves.structure import insert, split_merge
+from treestick.moves.structure.chosen import find_chosen
 from treestick.moves.structure.records import Lead, Pool, Sides, Targets
 from treestick.moves.tasks import sum_rows
 from treestick.random import Key
@@ -124,17 +125,13 @@ def fetch_around(
     return Answer((take_rows(shard.data, rows), shard.labels[rows], back))
 
 
-def fetch_chosen(shard: Shard, asker: Asker, wanted: tuple[Integers, Integers]) -> Answer:
-    """Return data by labels and places among the data of these, or in the shard for NULL.
+def fetch_chosen(shard: Shard, asker: Asker, n_labels: int, wanted: Integers) -> Answer:
+    """Return data that were chosen (:mod:`treestick.moves.structure.chosen`), each once.
 
     With them come their labels, their places in the shard, and which of them each asks for.
     """
-    labels, places = wanted
-    rows = places.copy()
-    for label in np.unique(labels[labels != NULL]):
-        rows[labels == label] = np.flatnonzero(shard.labels == label)[places[labels == label]]
-    unique, which = np.unique(rows, return_inverse=True)
-    return Answer((take_rows(shard.data, unique), shard.labels[unique], unique, which))
+    rows, which = np.unique(find_chosen(shard.labels, n_labels, wanted), return_inverse=True)
+    return Answer((take_rows(shard.data, rows), shard.labels[rows], rows, which))
 
 
 # -- split and merge -------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def move_singles(
 
     The hull must have room for ``LEVELS`` nodes each (rule 3). Each costs O(nodes x dimensions).
     """
-    chosen = find_chosen(hull, choose_singles(key, first, n, hull))
+    chosen = find_chosen(hull.labels, hull.nodes.size, choose_singles(key, first, n, hull))
     return move_chosen(key, model, data, sticks, hull, kind, first, chosen)
 
 
