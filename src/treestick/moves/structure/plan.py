@@ -31,6 +31,18 @@ MOVES = {
 ROOM = 64
 
 
+LEAST_AT_ONCE = 8
+
+
+def n_at_once(name: str, n: int, n_data: int) -> int:
+    """Return how many of ``n`` proposals are made in one call.
+
+    Single data are chosen before the first of them moves, and then say how many nodes there were:
+    with one in sixteen at a time, this holds the number of nodes back but little.
+    """
+    return min(n, max(n_data // 16, LEAST_AT_ONCE)) if MOVES[name][0] is move_singles else n
+
+
 def n_rows_for(name: str, n: int) -> int:
     """Return how many rows a hull must have free for ``n`` proposals to begin.
 
@@ -56,9 +68,10 @@ def move_structure(
         done = 0
         total: Integers = np.zeros(1, dtype=np.int64)
         while done < n:
-            if hull.counts[FREE] < n_rows_for(name, n):
-                hull = with_room(hull, max(n_rows_for(name, n), hull.nodes.size))
-            counted = move(key, state.model, data, state.sticks, hull, kind, first + done, n - done)
+            now = n_at_once(name, n - done, state.assignments.size)
+            if hull.counts[FREE] < n_rows_for(name, now):
+                hull = with_room(hull, max(n_rows_for(name, now), hull.nodes.size))
+            counted = move(key, state.model, data, state.sticks, hull, kind, first + done, now)
             done += int(counted[0])
             total = total + counted
         counts[name] = tuple(int(count) for count in total)
