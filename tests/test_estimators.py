@@ -408,7 +408,9 @@ def test_rows_are_predicted_each_by_itself(kind: type[Estimator], changed: dict[
 
 def test_chains_that_disagree() -> None:
     X = make_data(GaussianTree)
-    with pytest.warns(ConvergenceWarning, match=r"the chains disagree \(R-hat: .*lp") as caught:
+    # Which scalars disagree after ten sweeps is another matter for other seeds.
+    message = r"the chains disagree \(R-hat: \w+ [\d.]+.*; 1 is agreement\)"
+    with pytest.warns(ConvergenceWarning, match=message) as caught:
         model = make(GaussianTree, n_chains=2, n_draws=10, burn_in=0).fit(X)
     assert caught[0].filename == __file__
     traces = model.idata_["sample_stats"]["lp"].values
