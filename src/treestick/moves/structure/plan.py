@@ -29,8 +29,6 @@ MOVES = {
 """Each with its kind: what :func:`move_structure` is told to do."""
 
 ROOM = 64
-
-
 LEAST_AT_ONCE = 8
 
 
