@@ -204,7 +204,10 @@ def test_shards_change_no_bit(kind: str, schedule: str, n_groups: int, n_sweeps:
 @pytest.mark.parametrize("kind", KINDS)
 def test_shards_change_no_bit_of_any_model(kind: str, n_groups: int, schedule: str) -> None:
     accepted = check_equal(kind, schedule, n_groups, 300, 200)
-    assert schedule == "paper" or all(n > 0 for n in accepted.values())
+    # Where data are few, trees are turned that many data hold in place.
+    of_few = check_equal(kind, schedule, n_groups, 12, 400)
+    never = [name for name, n in accepted.items() if n + of_few[name] == 0]
+    assert schedule == "paper" or not never
 
 
 @settings(deadline=None, max_examples=50)

@@ -35,8 +35,8 @@ LEAST_AT_ONCE = 8
 def n_at_once(name: str, n: int, n_data: int) -> int:
     """Return how many of ``n`` proposals are made in one call.
 
-    Single data are chosen before the first of them moves, and then say how many nodes there were:
-    with one in sixteen at a time, this holds the number of nodes back but little.
+    Single data are chosen before the first of them moves, and those yet to move say how many nodes
+    there were: the more of them for each node, the more this holds the number of nodes back.
     """
     return min(n, max(n_data // 16, LEAST_AT_ONCE)) if MOVES[name][0] is move_singles else n
 

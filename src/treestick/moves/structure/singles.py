@@ -22,7 +22,7 @@ datum of many dimensions; this asks for all of them at once.
   in place of f(x | theta). If the datum goes from leaf A or to leaf B, or both, their parameters
   are drawn anew by :func:`treestick.contract.fit_group`, with weights W. Weights of places, and
   their sum, depend on the tree without the datum, the parameters of nodes other than such leaves,
-  and the data of these; so they are the same for the way back. What is left of the ratio is
+  the data of these, and X (rule 3); so they are the same for the way back. What is left of the ratio is
 
       W(A without x, new) m_A(x)     W(B with x, new)
       -------------------------- * -------------------------- ,
@@ -44,11 +44,19 @@ N data, and M nodes that have some, each of those to be moved is chosen with pro
 
     1 / (2 N) + 1 / (2 M n),        n data being at its node:
 
-any datum, or any datum of any node. All of them, X, are chosen before the first one moves. Where it
-goes, it goes with the weights above times s(X | tree with it there), the product of these
-probabilities. So tree and X together have the law p(tree) s(X | tree): to choose X is a Gibbs step,
-and so is each of the moves that follow; and X is forgotten in the end. That holds for a number of
-data that does not depend on the tree, so the hull must have room for all that can come of them.
+any datum, or any datum of any node. All of them, X[1], ..., X[K], are chosen before the first
+moves; X may span several batches of rule 2. So tree and X together have the law
+p(tree) s(X | tree), where s is the product of these probabilities; a datum that was chosen twice
+counts twice. Once X[k] has moved, it is forgotten: summed over all values of X[1], ..., X[k], the
+law is p(tree) times the product over the others, which is all that later moves need to know. So the
+weights above, of where X[k] goes, are multiplied by
+
+    s(X[k], ..., X[K] | tree with the datum there),        M and n being those of that tree,
+
+which leaves this law invariant: it is Gibbs sampling, or Metropolis with the ratio above, from
+which s cancels, for it is part of the weights of places. One move alone is reversible, several are
+not: the first of them know of those to come. K must not depend on the tree; so they do not stop
+where the hull is full, and it must have room for ``LEVELS`` nodes for each of them.
 """
 
 import math
@@ -171,13 +179,13 @@ def move_chosen(
                 uniform(stream)  # they chose the datum
             counts[0] += 1
             before = on.node_of(hull, batch[k])
-            desk.n_times[0] = np.sum(chosen == batch[k])
+            desk.n_times[0] = np.sum(chosen[start - first + k :] == batch[k])
             desk.n_chosen[before] -= desk.n_times[0]
             n_new = _move_one(
                 stream, model, data, sticks, hull, most, batch[k], log_f[:, k], desk, logs
             )
             row = on.node_of(hull, batch[k])
-            desk.n_chosen[row] += desk.n_times[0]
+            desk.n_chosen[row] += desk.n_times[0] - 1
             counts[1] += row != before or n_new != 0
             if most > 0 and row != before:  # rule 2
                 if hull.nodes[before].place != NULL:
@@ -201,9 +209,9 @@ class Desk(NamedTuple):
     prepared: Floats
     theta: Floats
     n_chosen: Integers
-    """Of each node: how many of the data that were chosen it has, but for the present one."""
+    """Of each node: how many of the choices yet to come are of its data, the present one apart."""
     n_times: Integers
-    """How often the present one was chosen."""
+    """How often the present one was chosen, now and for later."""
 
 
 @compiled
@@ -462,7 +470,7 @@ def _choose(
 def _chances(hull: Hull, desk: Desk) -> tuple[int, float]:
     """Return how many nodes have data, and the log of s if the datum is the first at its node.
 
-    That is less the log of s for all others as they are (rule 3).
+    That is less the log of s of the other choices in the tree without the datum (rule 3).
     """
     n_some = 0
     for k in range(hull.counts[ALIVE]):
