@@ -22,7 +22,8 @@ datum of many dimensions; this asks for all of them at once.
   in place of f(x | theta). If the datum goes from leaf A or to leaf B, or both, their parameters
   are drawn anew by :func:`treestick.contract.fit_group`, with weights W. Weights of places, and
   their sum, depend on the tree without the datum, the parameters of nodes other than such leaves,
-  the data of these, and X (rule 3); so they are the same for the way back. What is left of the ratio is
+  the data of these, and X (rule 3); so they are the same for the way back. What is left of the
+  ratio is
 
       W(A without x, new) m_A(x)     W(B with x, new)
       -------------------------- * -------------------------- ,
