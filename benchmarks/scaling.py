@@ -329,7 +329,7 @@ def simulate(costs: Costs, n_data: float, network: Network) -> None:
         print(f"| {n_workers} | {seconds:.2f} | {model:.2f} | {gain:.0%} | {cells} |")
 
 
-COSTS = Costs(0.0478, 0.00509, 0.0159, 1.39e-6, 6.25, 1.41e6, 0.62e6)
+COSTS = Costs(0.0708, 0.00759, 0.0132, 1.91e-6, 9.1, 2.57e6, 1.04e6)
 """As measured with 1, 2 and 4 workers, see docs/scaling.md."""
 
 
