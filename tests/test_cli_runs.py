@@ -200,6 +200,7 @@ def test_a_complete_run_that_is_resumed_says_so(treestick: Cli, tmp_path: Path) 
         (["fit", "DATA", "-o", "RUN"], 2, "holds a run already"),
         (["fit", "DATA", "-o", "NEW", "--model", "oak"], 2, "model='oak' is not one of auto"),
         (["fit", "NOWHERE", "-o", "NEW"], 3, "there is no such file"),
+        (["fit", "s3://a/b.npy", "-o", "NEW"], 2, "s3://a/b.npy: a URL is for the workers"),
         (["fit", "DATA", "-o", "NEW", "--id", "x"], 3, "there is no column 'x'; there are a, b"),
         (["fit", "DATA", "-o", "NEW", "--model", "multinomial"], 3, "-2.5 is not a count"),
         (["fit", "DATA", "-o", "NEW", "--draws", "0"], 2, "n_draws=0"),

@@ -232,8 +232,11 @@ def ask(function: Callable[[str], Any], paths: list[str]) -> list[Any]:
     return [function(path) for path in paths]
 
 
+@pytest.mark.parametrize("protocol", ["", "file://"])
 @pytest.mark.parametrize("kind", ["npy", "npz", "parquet", "zarr"])
-def test_rows_of_files_are_read_where_they_are_asked_for(kind: str, tmp_path: Path) -> None:
+def test_rows_of_files_are_read_where_they_are_asked_for(
+    kind: str, protocol: str, tmp_path: Path
+) -> None:
     x: Any = np.arange(70).reshape(35, 2)
     paths = []
     for k, part in enumerate((x[:3], x[3:20], x[20:])):
@@ -250,9 +253,9 @@ def test_rows_of_files_are_read_where_they_are_asked_for(kind: str, tmp_path: Pa
             import pandas as pd
 
             pd.DataFrame(part, columns=["a", "b"]).to_parquet(path, row_group_size=4)
-        paths.append(str(path))
-    assert expand(str(tmp_path / f"*.{kind}")) == paths
-    source = open_source(str(tmp_path / f"*.{kind}"), ask)
+        paths.append(f"{protocol}{path}")
+    assert expand(f"{protocol}{tmp_path}/*.{kind}") == paths
+    source = open_source(f"{protocol}{tmp_path}/*.{kind}", ask)
     assert (source.n_rows, source.n_columns) == (35, 2)
     assert source.names == (["a", "b"] if kind == "parquet" else None)
     for start, stop in ((0, 35), (1, 2), (2, 21), (19, 30)):
@@ -292,6 +295,29 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
         describe("a.csv")
     with pytest.raises(InvalidValue, match=r"\*\.parquet: no file has such a name"):
         expand(str(tmp_path / "*.parquet"))
+
+
+def test_urls_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^nowhere://a/\*\.npy: cannot be read: Protocol not "):
+        expand("nowhere://a/*.npy")
+    with pytest.raises(InvalidValue, match=r"\*\.npy: no file has such a name"):
+        expand(f"file://{tmp_path}/*.npy")
+    with pytest.raises(InvalidValue, match=r"^file://.*a\.parquet: there is no such file"):
+        describe(f"file://{tmp_path}/a.parquet")
+    with pytest.raises(InvalidValue, match=r"^file://.*a\.zarr: "):
+        describe(f"file://{tmp_path}/a.zarr")
+    np.save(tmp_path / "columns.npy", np.asfortranarray(np.zeros((3, 2))))
+    with pytest.raises(InvalidValue, match=r"columns\.npy: is stored by columns"):
+        describe(f"file://{tmp_path}/columns.npy")
+    (tmp_path / "text.npy").write_text("no array")
+    with pytest.raises(InvalidValue, match=r"text\.npy: the head is not that of an array"):
+        describe(f"file://{tmp_path}/text.npy")
+    np.save(tmp_path / "short.npy", np.zeros((30, 2)))
+    source = open_source(f"file://{tmp_path}/short.npy", ask)
+    with (tmp_path / "short.npy").open("r+b") as file:
+        file.truncate(300)
+    with pytest.raises(InvalidValue, match=r"short\.npy: ends before row 29"):
+        load(source.piece(20, 30))
 
 
 def test_what_is_here_is_a_source_too() -> None:

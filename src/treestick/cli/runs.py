@@ -41,10 +41,11 @@ Strict = Annotated[
 
 def fit(
     data: Annotated[
-        Path,
+        str,
         typer.Argument(
             help="Table (.csv, .tsv, .parquet, .npy, .npz, .mtx) or documents. With --scheduler a "
-            "pattern of files, in quotes: 'part-*.npy' (or .parquet, .npz, .zarr)."
+            "pattern of files, in quotes: 'part-*.npy' (or .parquet, .npz, .zarr), or of URLs: "
+            "'s3://bucket/part-*.npy'."
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder to make.")],
@@ -91,7 +92,7 @@ def fit(
     if goal is None and max_draws is not None:
         raise InvalidValue(f"max-draws={max_draws} has no effect without --until")
     words = None if vocabulary is None else str(vocabulary)
-    source = commands.Source(str(data), format, words, text, id, drop or [], header, encoding)
+    source = commands.Source(data, format, words, text, id, drop or [], header, encoding)
     if (output / "run.json").exists():
         raise InvalidValue(
             f"{output} holds a run already; go on with `treestick resume {output}`, or choose "
@@ -109,7 +110,7 @@ def resume(
     run: Folder,
     draws: Annotated[int | None, WholeNumber(help="New number of draws per chain, in all.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="The data, if they have been moved since.")
+        str | None, typer.Option(help="The data, if they have been moved since.")
     ] = None,
     until: Annotated[str | None, typer.Option(help="As for fit.")] = None,
     max_draws: Annotated[int | None, WholeNumber(help="As for fit.")] = None,

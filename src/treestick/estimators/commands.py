@@ -18,6 +18,7 @@ from treestick.estimators.runs import load_run, open_run, unfitted
 from treestick.estimators.sampled import DASK, SampledEstimator
 from treestick.inputs import InvalidValue, check_positive, check_whole_number, data_errors, shown
 from treestick.io import Choice, Corpus, read_corpus, read_table
+from treestick.io.remote import is_url
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +38,8 @@ class Source(NamedTuple):
 
     def named(self) -> dict[str, Any]:
         """Return the source as a run notes it, to be found from any folder."""
-        return {**self._asdict(), "path": str(Path(self.path).resolve())}
+        path = self.path if is_url(self.path) else str(Path(self.path).resolve())
+        return {**self._asdict(), "path": path}
 
 
 class Goal(NamedTuple):
@@ -49,6 +51,11 @@ class Goal(NamedTuple):
 
 def read_data(source: Source, is_corpus: bool) -> Any:
     """Return a table, or a corpus of documents."""
+    if is_url(source.path):
+        raise InvalidValue(
+            f"{source.path}: a URL is for the workers of a cluster (--scheduler); without one, "
+            "fetch the file first"
+        )
     with data_errors():
         if is_corpus:
             return read_corpus(
@@ -109,7 +116,7 @@ def prepare_elsewhere(
 
 
 def prepare_resume(
-    path: Path, data: Path | None, n_draws: int | None, is_elsewhere: bool = False
+    path: Path, data: str | None, n_draws: int | None, is_elsewhere: bool = False
 ) -> tuple[SampledEstimator, Any]:
     """Return the estimator of a run, and its data, read again from where they were.
 
@@ -132,7 +139,7 @@ def prepare_resume(
         )
     source = Source(**noted)
     if data is not None:
-        source = source._replace(path=str(data))
+        source = source._replace(path=data)
     model._source = dict(noted)
     if is_elsewhere != (getattr(model, "engine", None) == DASK):
         raise InvalidValue(

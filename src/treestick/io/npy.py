@@ -3,14 +3,14 @@
 import io
 import math
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
 from treestick.inputs import InvalidValue, shown
-from treestick.io.unpacking import check_extent, read_archive, read_bytes
+from treestick.io.unpacking import check_extent, read_bytes, unpack_archive
 
 SPARSE = ("data", "indices", "indptr", "shape", "format")
 """What ``scipy.sparse.save_npz`` writes."""
@@ -23,9 +23,14 @@ def read_npy(path: str | Path) -> Any:
 
 def read_npz(path: str | Path) -> Any:
     """Return the only array in an .npz file, the one named X, or a sparse table of SciPy's."""
+    return parse_npz(read_bytes(path), path)
+
+
+def parse_npz(content: bytes, path: str | Path) -> Any:
+    """Return the same from the content of a file."""
     arrays = {
-        name.removesuffix(".npy"): _parse(content, f"{path}, {name}")
-        for name, content in read_archive(path)
+        name.removesuffix(".npy"): _parse(of_one, f"{path}, {name}")
+        for name, of_one in unpack_archive(content, path)
     }
     if set(SPARSE) <= arrays.keys():
         return _sparse(path, arrays)
@@ -37,8 +42,8 @@ def read_npz(path: str | Path) -> Any:
     return next(iter(arrays.values()))
 
 
-def _parse(content: bytes, where: str) -> Any:
-    file = io.BytesIO(content)
+def read_head(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, Any]:
+    """Return shape, whether it is stored by columns, and type of the array that follows."""
     try:
         version = npy.read_magic(file)
         if version not in ((1, 0), (2, 0)):
@@ -52,6 +57,12 @@ def _parse(content: bytes, where: str) -> Any:
         raise InvalidValue(f"{where}: the head is not that of an array: {line}") from error
     if dtype.kind not in "biufUS" or dtype.hasobject:
         raise InvalidValue(f"{where}: an array of {dtype} is not one of numbers")
+    return shape, is_fortran, dtype
+
+
+def _parse(content: bytes, where: str) -> Any:
+    file = io.BytesIO(content)
+    shape, is_fortran, dtype = read_head(file, where)
     n_bytes = math.prod(shape) * dtype.itemsize
     if n_bytes != len(content) - file.tell() or any(n < 0 for n in shape):
         raise InvalidValue(

@@ -5,6 +5,7 @@ A piece names rows and can be sent; :func:`load` reads it, and :func:`parts` som
 
 from __future__ import annotations
 
+import contextlib
 import glob as globbing
 import importlib
 import os
@@ -17,7 +18,8 @@ from scipy import sparse
 
 from treestick.engine.dask_workers import compute
 from treestick.inputs import InvalidType, InvalidValue, shown
-from treestick.io.npy import read_npz
+from treestick.io.npy import parse_npz, read_npz
+from treestick.io.remote import RemoteArray, expand_url, is_url, open_url, read_url, reading
 
 READERS = (".npy", ".npz", ".parquet", ".zarr")
 
@@ -72,7 +74,8 @@ def open_source(X: Any, ask: Callable[[Callable[[str], Any], list[str]], list[An
 
 def expand(pattern: str) -> list[str]:
     """Return the files that a pattern stands for, sorted; raise if there are none."""
-    found = sorted(globbing.glob(pattern, recursive=True))
+    is_far = is_url(pattern)
+    found = expand_url(pattern) if is_far else sorted(globbing.glob(pattern, recursive=True))
     if not found:
         raise InvalidValue(f"{pattern}: no file has such a name")
     return found
@@ -115,11 +118,11 @@ def describe(path: str) -> Described:
     kind = _kind(path)
     try:
         if kind == ".parquet":
-            with _parquet().ParquetFile(path) as file:
+            with _open_parquet(path) as file:
                 names = list(file.schema_arrow.names)
                 types = ", ".join(sorted({str(t) for t in file.schema_arrow.types}))
                 return Described(file.metadata.num_rows, len(names), types, names)
-        table = read_npz(path) if kind == ".npz" else _open_array(path, kind)
+        table = _read_npz(path) if kind == ".npz" else _open_array(path, kind)
     except (OSError, ValueError, KeyError) as error:
         raise InvalidValue(f"{path}: cannot be read: {error}") from error
     if table.ndim != 2:
@@ -136,8 +139,19 @@ def _parquet() -> Any:
         ) from error
 
 
+@contextlib.contextmanager
+def _open_parquet(path: str) -> Iterator[Any]:
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open_url(path)) if is_url(path) else path
+        yield stack.enter_context(_parquet().ParquetFile(file))
+
+
+def _read_npz(path: str) -> Any:
+    return parse_npz(read_url(path), path) if is_url(path) else read_npz(path)
+
+
 def _kind(path: str) -> str:
-    kind = Path(path).suffix
+    kind = Path(path.rstrip("/")).suffix
     if kind not in READERS:
         raise InvalidValue(f"{path}: cannot be read in pieces; that is for {', '.join(READERS)}")
     return kind
@@ -147,7 +161,10 @@ def _open_array(path: str, kind: str) -> Any:
     if kind == ".zarr":
         import zarr
 
-        return zarr.open_array(path, mode="r")
+        with reading(path) if is_url(path) else contextlib.nullcontext():
+            return zarr.open_array(path, mode="r")
+    if is_url(path):
+        return RemoteArray(path)
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
@@ -158,7 +175,7 @@ def _read(rows: FileRows, size: int) -> Iterator[Any]:
         if kind == ".parquet":
             yield from _read_parquet(rows, size)
         elif kind == ".npz":
-            table = read_npz(rows.path)
+            table = _read_npz(rows.path)
             table = table.tocsr() if hasattr(table, "tocsr") else table
             for start in range(rows.start, rows.stop, size):
                 yield table[start : min(start + size, rows.stop)]
@@ -172,7 +189,7 @@ def _read(rows: FileRows, size: int) -> Iterator[Any]:
 
 
 def _read_parquet(rows: FileRows, size: int) -> Iterator[Any]:
-    with _parquet().ParquetFile(rows.path) as file:
+    with _open_parquet(rows.path) as file:
         sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
         ends = np.cumsum(sizes)
         wanted = [

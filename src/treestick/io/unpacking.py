@@ -51,9 +51,8 @@ def read_bytes(path: str | Path) -> bytes:
     return bytes(unpacked)
 
 
-def read_archive(path: str | Path) -> list[tuple[str, bytes]]:
-    """Return names and contents of the files in a zip archive."""
-    content = read_bytes(path)
+def unpack_archive(content: bytes, path: str | Path) -> list[tuple[str, bytes]]:
+    """Return names and contents of the files in a zip archive, which was read from ``path``."""
     limit = _limit(len(content))
     found: list[tuple[str, bytes]] = []
     try:

@@ -56,7 +56,7 @@ def describe_run(
         raise InvalidValue(f"{path}: {type(model).__name__} has no tree to report")
     n_data = model.tree_.n_data
     try:
-        X = prepare_resume(path, data, None)[1]
+        X = prepare_resume(path, None if data is None else str(data), None)[1]
     except InvalidValue as error:
         if data is not None:
             raise
