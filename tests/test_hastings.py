@@ -347,6 +347,8 @@ def loop(case: str) -> Callable[..., int]:
 def describe(tree: Tree) -> dict[str, float]:
     """Return statistics of a tree partition."""
     depth = tree.depth[tree.assignments]
+    is_shared = ~np.isin(np.arange(tree.n_nodes), tree.parent) & (tree.n_here > 1)
+    is_shared[0] = False
     return {
         "nodes": tree.n_nodes,
         "sum of depths": int(depth.sum()),
@@ -355,6 +357,7 @@ def describe(tree: Tree) -> dict[str, float]:
         "children of the root": int(np.sum(tree.parent == 0)),
         "nodes with data": np.unique(tree.assignments).size,
         "empty root": int(tree.n_here[0] == 0),
+        "data that share a leaf": int(tree.n_here[is_shared].sum()),
     }
 
 
@@ -470,7 +473,7 @@ TERMS = {
         "    hull.labels[n] = label\n    return log_ratio\n",
         "    hull.labels[n] = label\n"
         "    return log_ratio + (math.log(FACTOR) if had else -math.log(FACTOR))\n",
-        4.0,
+        6.0,
     ),
 }
 """For each move one that is wrong both ways, as it would be if it had been derived wrongly."""
