@@ -23,7 +23,7 @@ from treestick.moves.structure import insert, singles, split_merge
 from treestick.moves.structure import questions as about
 from treestick.moves.structure.chosen import choose_singles
 from treestick.moves.structure.hull import DATA, FREE, loosen, settle_nodes, with_room
-from treestick.moves.structure.plan import MOVES, ROOM, n_at_once, n_rows_for
+from treestick.moves.structure.plan import MOVES, ROOM, n_rows_for
 from treestick.moves.structure.questions import Answer, Question
 from treestick.moves.structure.trials import Accepted, Proposal, Setting, Told, Trial
 from treestick.random import Key
@@ -104,13 +104,12 @@ class Asking:
         move, kind = MOVES[name]
         done = 0
         while done < n:
-            now = n_at_once(name, n - done, self.shards.n_data)
-            self._make_room(name, now)
+            self._make_room(name, n - done)
             if move is singles.move_singles:
-                counted = self._move_singles(kind, first + done, now)
+                counted = self._move_singles(kind, first + done, n - done)
             else:
                 key, model, sticks, hull, _, nothing = self.setting
-                counted = move(key, model, nothing, sticks, hull, kind, first + done, now)
+                counted = move(key, model, nothing, sticks, hull, kind, first + done, n - done)
             done += int(counted[0])
             self._count(name, counted)
 

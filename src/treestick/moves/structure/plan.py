@@ -29,16 +29,6 @@ MOVES = {
 """Each with its kind: what :func:`move_structure` is told to do."""
 
 ROOM = 64
-LEAST_AT_ONCE = 8
-
-
-def n_at_once(name: str, n: int, n_data: int) -> int:
-    """Return how many of ``n`` proposals are made in one call.
-
-    Single data are chosen before the first of them moves, and those yet to move say how many nodes
-    there were: the more of them for each node, the more this holds the number of nodes back.
-    """
-    return min(n, max(n_data // 16, LEAST_AT_ONCE)) if MOVES[name][0] is move_singles else n
 
 
 def n_rows_for(name: str, n: int) -> int:
@@ -66,10 +56,10 @@ def move_structure(
         done = 0
         total: Integers = np.zeros(1, dtype=np.int64)
         while done < n:
-            now = n_at_once(name, n - done, state.assignments.size)
-            if hull.counts[FREE] < n_rows_for(name, now):
-                hull = with_room(hull, max(n_rows_for(name, now), hull.nodes.size))
-            counted = move(key, state.model, data, state.sticks, hull, kind, first + done, now)
+            n_rows = n_rows_for(name, n - done)
+            if hull.counts[FREE] < n_rows:
+                hull = with_room(hull, max(n_rows, hull.nodes.size))
+            counted = move(key, state.model, data, state.sticks, hull, kind, first + done, n - done)
             done += int(counted[0])
             total = total + counted
         counts[name] = tuple(int(count) for count in total)
