@@ -194,5 +194,5 @@ def test_a_wrong_diffusion_is_caught() -> None:
 
 @pytest.mark.long
 def test_a_chain_that_has_not_converged_is_caught() -> None:
-    p, statistic = smallest(ranks(3, "gaussian", N_TRUTHS_OF_BUGS, burn_in=0, every=1))
+    p, statistic = smallest(ranks(3, "gaussian", N_TRUTHS, burn_in=0, every=1))
     assert p < ALARM, f"not caught: {statistic}: p = {p:.2g}"
