@@ -86,9 +86,10 @@ def speed(counts: sparse.csr_array, options: argparse.Namespace) -> None:
         moves = TopicMoves(COLLAPSED, False, 1)
         for number in range(options.rounds):
             whole = TOKEN_TURNS * n_tokens / timed(next, chain) / 1e6
-            state, key = swept.state, make_key(7, 0, number)
-            spent = timed(topic_moves.move_tokens, key, state, documents, moves)
-            rates.append((whole, n_tokens / spent / 1e6, n_tokens / timed(other) / 1e6))
+            keys = [make_key(7, turn, number) for turn in range(TOKEN_TURNS)]
+            spent = timed(topic_moves.move_tokens, keys, swept.state, documents, moves)
+            alone = TOKEN_TURNS * n_tokens / spent / 1e6
+            rates.append((whole, alone, n_tokens / timed(other) / 1e6))
         medians = [statistics.median(column) for column in zip(*rates, strict=True)]
         ratios = [[row[k] / row[2] for row in rates] for k in range(2)]
         show(

@@ -26,7 +26,7 @@ from planting import planted_function
 from treestick.inputs import InvalidValue
 from treestick.lanes import LANES, drawing_order, drawn_entry, make_running, padded
 from treestick.random import make_key, open_stream
-from treestick.tokens import cells, collapsed, gibbs, inference, priors
+from treestick.tokens import abreast, cells, collapsed, gibbs, inference, priors
 from treestick.tokens.documents import Documents, fill_uniforms, make_documents
 
 Rng = np.random.Generator
@@ -174,20 +174,20 @@ COLLAPSED = ("phi", "share")
 """What the collapsed move does not know of."""
 
 
-def token_move(function: Any = collapsed.move_tokens) -> Move:
+def token_move(function: Any = abreast.move_tokens) -> Move:
     def move(rng: Rng, number: int, world: World) -> World:
         encoded = encode(world)
         weights, row_of = gibbs.as_weights(world.alpha), np.zeros(len(LENGTHS), dtype=np.int64)
         function(
             make_key(3, 0, number), encoded.documents, weights, row_of, ONES, world.beta,
-            encoded.topics, encoded.counts, 0, len(LENGTHS), collapsed.NOWHERE, 0,
+            encoded.topics, encoded.counts,
         )  # fmt: skip
         return with_topics(world, encoded)
 
     return move
 
 
-def given_move(function: Any = collapsed.move_tokens) -> Move:
+def given_move(function: Any = abreast.move_tokens) -> Move:
     """Tokens that draw their topics from given proportions, a row for two documents each."""
 
     def move(rng: Rng, number: int, world: World) -> World:
@@ -197,9 +197,22 @@ def given_move(function: Any = collapsed.move_tokens) -> Move:
         row_of = np.arange(len(LENGTHS))[::-1].copy()
         function(
             make_key(3, 0, number), encoded.documents, weights, row_of, 0.0 * ONES, world.beta,
-            encoded.topics, encoded.counts, 0, len(LENGTHS), collapsed.NOWHERE, 0,
+            encoded.topics, encoded.counts,
         )  # fmt: skip
         return with_topics(world, encoded)
+
+    return move
+
+
+def in_turn(function: Any = collapsed.move_tokens) -> Any:
+    """Return the move of one document after the other, with the arguments of the other one."""
+
+    def move(*arguments: Any) -> Any:
+        documents = arguments[1]
+        n_documents = documents.first.size - 1
+        last = function(*arguments, 0, n_documents, collapsed.NOWHERE, 0)
+        assert last == documents.token_words.size
+        return last
 
     return move
 
@@ -282,7 +295,9 @@ def word_prior_move(function: Any = priors.move_word_prior) -> Move:
 
 MOVES: dict[str, tuple[Move, tuple[str, ...], int]] = {
     "tokens": (token_move(), COLLAPSED, 3),
+    "tokens, in turn": (token_move(in_turn()), COLLAPSED, 3),
     "tokens, proportions given": (given_move(), ("phi",), 3),
+    "tokens, proportions given, in turn": (given_move(in_turn()), ("phi",), 3),
     "cells": (cell_move(), ("share",), 3),
     "cells, proportions given": (cell_move(s=0.0), (), 3),
     # What these draw is not used by the next application: once is enough.
@@ -320,8 +335,8 @@ class Bug(NamedTuple):
 
 PLANTED = {
     "topics are as large as if there were one word": Bug(
-        token_move, "collapsed", "move_tokens",
-        "np.float32(documents.n_words * beta)", "np.float32(beta)",
+        lambda function: token_move(in_turn(function)), "collapsed", "move_tokens",
+        "np.float32(n_words * beta)", "np.float32(beta)",
     ),
     "proportions are drawn from the prior": Bug(
         proportion_move, "cells", "draw_proportions",
@@ -375,40 +390,56 @@ def make_counts(rng: Rng, n_documents: int, n_words: int, n_tokens: int) -> spar
     return sparse.csr_array(np.stack([rng.multinomial(n_tokens, row) for row in p]).astype(float))
 
 
-def draws_as_in_float64(n_topics: int, function: Any = collapsed.move_tokens) -> bool:
-    """Compare with obvious code in float64: the same uniform numbers and order of topics."""
+def turns_abreast(first_token: Any) -> list[int]:
+    """Return the tokens in the order in which two readers visit them: obvious code."""
+    middle = first_token[np.searchsorted(first_token, first_token[-1] // 2)]
+    halves = list(range(middle)), list(range(middle, first_token[-1]))
+    n = min(len(half) for half in halves)
+    pairs = [token for pair in zip(*halves, strict=False) for token in pair]
+    return [*pairs, *halves[0][n:], *halves[1][n:]]
+
+
+def draws_as_in_float64(
+    n_topics: int,
+    function: Any = abreast.move_tokens,
+    are_abreast: bool = True,
+    n_each: int = 60,
+    are_alike: bool = False,
+) -> bool:
+    """Compare with obvious code in float64: the same uniform numbers and order of topics.
+
+    If documents are alike, two readers always have the same word: there are 300, equally common.
+    """
     rng = np.random.default_rng(n_topics)
-    documents = make_documents(make_counts(rng, 12, 30, 60))
+    n_words, n_tokens = 300 if are_alike else 30, 12 * n_each
+    alike = sparse.csr_array(np.full((12, n_words), n_each / n_words))
+    documents = make_documents(alike if are_alike else make_counts(rng, 12, n_words, n_each))
     alpha, beta, width = rng.uniform(0.05, 1.0, n_topics), 0.07, padded(n_topics)
-    topics = gibbs.draw_first(make_key(0), 720, n_topics, 0)
+    topics = gibbs.draw_first(make_key(0), n_tokens, n_topics, 0)
     counts = collapsed.count_topics(documents, topics, width)
     n_d, n_w, n_k = (np.asarray(c, dtype=float).copy() for c in counts)
     expected, order, key = topics.copy(), drawing_order(width)[:-1], make_key(9, 0, 1)
-    token = 0
+    uniforms = np.empty((12, n_each + 12), dtype=np.float32)
     for d in range(12):
-        uniforms = np.empty(72, dtype=np.float32)
-        fill_uniforms(key, 40, d, 60, uniforms)  # type: ignore[arg-type]
-        cells_of = range(documents.first[d], documents.first[d + 1])
-        words = [documents.words[c] for c in cells_of for _ in range(documents.counts[c])]
-        for w, u in zip(words, uniforms, strict=False):
-            k = expected[token]
-            for n in (n_d[d], n_w[w], n_k):
-                n[k] -= 1
-            weights = (np.pad(alpha, (0, width - n_topics)) + n_d[d]) * (n_w[w] + beta)
-            sums = np.cumsum((weights / (n_k + 30 * beta))[order])
-            k = order[np.count_nonzero(sums <= np.float64(u) * sums[-1])]
-            expected[token] = k
-            for n in (n_d[d], n_w[w], n_k):
-                n[k] += 1
-            token += 1
-    row_of = np.zeros(12, dtype=np.int64)
+        fill_uniforms(key, 40, d, n_each, uniforms[d])  # type: ignore[arg-type]
+    turns = turns_abreast(documents.first_token) if are_abreast else list(range(n_tokens))
+    assert sorted(turns) == list(range(n_tokens))
+    for token in turns:
+        d, w, k = token // n_each, documents.token_words[token], expected[token]
+        for n in (n_d[d], n_w[w], n_k):
+            n[k] -= 1
+        weights = (np.pad(alpha, (0, width - n_topics)) + n_d[d]) * (n_w[w] + beta)
+        sums = np.cumsum((weights / (n_k + n_words * beta))[order])
+        k = order[np.count_nonzero(sums <= np.float64(uniforms[d, token % n_each]) * sums[-1])]
+        expected[token] = k
+        for n in (n_d[d], n_w[w], n_k):
+            n[k] += 1
     before = topics.copy()
-    last = function(
-        key, documents, gibbs.as_weights(alpha), row_of, np.ones(12, dtype=np.float32), beta,
-        topics, counts, 0, 12, collapsed.NOWHERE, 0,
+    function(
+        key, documents, gibbs.as_weights(alpha), np.zeros(12, dtype=np.int64),
+        np.ones(12, dtype=np.float32), beta, topics, counts,
     )  # fmt: skip
-    assert last == 720
-    assert 0 < np.count_nonzero(topics != before) < 720
+    assert 0 < np.count_nonzero(topics != before) < n_tokens
     pairs: list[Any] = list(zip([topics, *counts], [expected, n_d, n_w, n_k], strict=True))
     return all(np.array_equal(found, wanted) for found, wanted in pairs)
 
@@ -416,6 +447,48 @@ def draws_as_in_float64(n_topics: int, function: Any = collapsed.move_tokens) ->
 @pytest.mark.parametrize("n_topics", [5, 40])
 def test_tokens_are_drawn_as_in_float64(n_topics: int) -> None:
     assert draws_as_in_float64(n_topics)
+    assert draws_as_in_float64(n_topics, in_turn(), are_abreast=False)
+
+
+@pytest.mark.parametrize(("n_topics", "n_each"), [(5, 600), (40, 600), (200, 100)])
+def test_tokens_of_long_documents_are_drawn_as_in_float64(n_topics: int, n_each: int) -> None:
+    assert draws_as_in_float64(n_topics, n_each=n_each)
+    assert draws_as_in_float64(n_topics, n_each=600, are_alike=True)
+
+
+def test_documents_of_any_length_are_moved() -> None:
+    """One alone, empty ones at either end, one as long as all others together."""
+    for lengths in ([7], [0, 7], [7, 0], [0, 0, 3, 0, 20, 0], [20, 1, 1, 1], [1, 1, 20]):
+        counts = np.zeros((len(lengths), 6))
+        counts[:, 2], counts[:, 4] = (
+            np.array(lengths) // 2,
+            np.array(lengths) - np.array(lengths) // 2,
+        )
+        documents = make_documents(sparse.csr_array(counts))
+        topics = gibbs.draw_first(make_key(0), sum(lengths), 3, 0)
+        found, before = collapsed.count_topics(documents, topics, LANES), topics.copy()
+        n = len(lengths)
+        for sweep in range(20):
+            abreast.move_tokens(
+                make_key(1, 0, sweep), documents, gibbs.as_weights(np.full(3, 5.0)),
+                np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.float32), 1.0, topics, found,
+            )  # fmt: skip
+        wanted = collapsed.count_topics(documents, topics, LANES)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert np.count_nonzero(topics != before) > 0
+
+
+def test_few_draws_are_made_again() -> None:
+    """Where topics have many tokens: so tests of the draws are of those made at once."""
+    documents = make_documents(make_counts(np.random.default_rng(0), 12, 2000, 3000))
+    topics = gibbs.draw_first(make_key(0), 36_000, 5, 0)
+    counts = collapsed.count_topics(documents, topics, LANES)
+    n_again = abreast.move_tokens(
+        make_key(1), documents, gibbs.as_weights(np.full(5, 0.5)), np.zeros(12, dtype=np.int64),
+        np.ones(12, dtype=np.float32), 0.1, topics, counts,
+    )  # fmt: skip
+    assert 10 < n_again < 1_000
 
 
 @pytest.mark.parametrize(
@@ -424,23 +497,44 @@ def test_tokens_are_drawn_as_in_float64(n_topics: int) -> None:
         # Errors that make a token slow to move more than wrong, which laws hardly show: what is
         # left in of its own weight is almost the same for all topics.
         (
-            "without = (a[old] + share * (n_d[old] - _ONE)) / of_old",
-            "without = (a[old] + share * n_d[old]) / of_old",
+            "weight = desk.weights[own] + desk.share * (desk.n_d[own] - ONE)",
+            "weight = desk.weights[own] + desk.share * desk.n_d[own]",
         ),
         pytest.param(
-            "without *= (of_words[row + old] - _ONE) + prior",
-            "without *= of_words[row + old] + prior",
+            "weight *= (topics.of_words[np.uint64(row + old)] - ONE) + topics.beta",
+            "weight *= topics.of_words[np.uint64(row + old)] + topics.beta",
             marks=pytest.mark.long,
         ),
         pytest.param(
-            "for moved in (old, new):", "for moved in (old, old):", marks=pytest.mark.long
+            "topics.inverse[k] = ONE / (np.float32(topics.of_topics[k]) + topics.beta_of_all)",
+            "pass",
+            marks=pytest.mark.long,
         ),
     ],
 )
 def test_planted_errors_in_counting_are_caught(correct: str, wrong: str) -> None:
-    assert not draws_as_in_float64(
-        5, planted_function("treestick.tokens.collapsed", "move_tokens", correct, wrong)
-    )
+    function = planted_function("treestick.tokens.collapsed", "move_tokens", correct, wrong)
+    assert not draws_as_in_float64(5, in_turn(function), are_abreast=False)
+
+
+@pytest.mark.parametrize(
+    ("correct", "wrong", "are_alike"),
+    [
+        ("far <= margin * drawn_2.total or row_1 == row_2", "row_1 == row_2", False),
+        pytest.param(
+            "far <= margin * drawn_2.total or row_1 == row_2",
+            "far <= margin * drawn_2.total",
+            True,
+            marks=pytest.mark.long,
+        ),
+        pytest.param("if drawn.place == 0:", "if True:", False, marks=pytest.mark.long),
+    ],
+)
+def test_draws_that_should_be_made_again_are_noticed(
+    correct: str, wrong: str, are_alike: bool
+) -> None:
+    function = planted_function("treestick.tokens.abreast", "move_tokens", correct, wrong)
+    assert not draws_as_in_float64(5, function, n_each=600, are_alike=are_alike)
 
 
 def test_weights_of_zero_are_never_drawn() -> None:

@@ -56,8 +56,8 @@ def move_of(name: str, module: Any = topics) -> Move:
         )[0]  # fmt: skip
 
     moves: dict[str, Move] = {
-        "tokens": lambda key, state, data: module.move_tokens(key, state, data, GIVEN),
-        "all tokens": lambda key, state, data: module.move_tokens(key, state, data, ALL_AT_ONCE),
+        "tokens": lambda key, state, data: module.move_tokens([key], state, data, GIVEN),
+        "all tokens": lambda key, state, data: module.move_tokens([key], state, data, ALL_AT_ONCE),
         "prior": lambda key, state, data: module.move_word_prior(key, state),
         "documents": documents(SUMMED_OUT),
         "documents, counts": documents(TOGETHER),

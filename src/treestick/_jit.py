@@ -75,9 +75,22 @@ def compiled(function: F) -> F:
     close over is not; and those called with a named tuple whose class, or a function that stands
     for it (see :mod:`treestick.contract`), is from outside; or with a function.
     """
+    return _compile(function, False)
+
+
+def inlined(function: F) -> F:
+    """Do what :func:`compiled` does, and put the code where it is called, whatever its size.
+
+    For what hot loops call: LLVM keeps functions apart that look long because they may fail.
+    """
+    return _compile(function, True)
+
+
+def _compile(function: F, is_inlined: bool) -> F:
     if numba.config.DISABLE_JIT:
         return function
-    options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": False}
+    options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": False,
+               "forceinline": is_inlined}  # fmt: skip
     entry = Entry(function, options)
     is_ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE)
     if is_ours and function.__closure__ is None:

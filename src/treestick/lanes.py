@@ -25,7 +25,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
-from treestick._jit import compiled
+from treestick._jit import compiled, inlined
 
 Floats32 = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -66,7 +66,7 @@ def make_running(width: int) -> Floats32:
     return np.zeros(width + 2 * LANES, dtype=np.float32)
 
 
-@compiled
+@inlined
 def drawn_entry(running: Floats32, order: Integers, place: int) -> Any:
     """Return the weight at ``place`` of the order; another one if that is 0.
 
@@ -74,8 +74,8 @@ def drawn_entry(running: Floats32, order: Integers, place: int) -> Any:
     belong, or behind the end, about once in ten million draws. The nearest one before is returned
     then, or else the nearest one behind.
     """
-    entry = order[place]
-    if running[entry + LANES] > running[entry]:
+    entry = order[np.uint64(place)]
+    if running[np.uint64(entry + LANES)] > running[np.uint64(entry)]:
         return entry
     for other in range(place - 1, -1, -1):
         if running[order[other] + LANES] > running[order[other]]:

@@ -67,9 +67,7 @@ class Here:
 
     def move_tokens(self, keys: Sequence[Key], state: State, moves: TopicMoves) -> State:
         """See :mod:`treestick.moves.topics`; once with each key."""
-        for key in keys:
-            state = move_tokens(key, state, self.data, moves, self.run)
-        return state
+        return move_tokens(keys, state, self.data, moves, self.run)
 
     def sum_statistics(self, state: State) -> State:
         """See :mod:`treestick.moves.tasks`."""

@@ -39,7 +39,7 @@ from treestick.moves.new_topics import LEAST_WEIGHT, move_tokens_of_measures, we
 from treestick.moves.state import Floats, Integers, State
 from treestick.moves.tasks import Run, Task
 from treestick.random import PART, Key, Purpose, key_for, open_stream, reopen
-from treestick.tokens import collapsed, gibbs, priors
+from treestick.tokens import abreast, gibbs, priors
 from treestick.tokens.collapsed import copy_counts
 from treestick.tokens.documents import Documents
 from treestick.tokens.latent import TokenTopics, as_rows
@@ -103,34 +103,43 @@ def key_of_turn(key: Key, turn: int) -> Key:
 
 
 def move_tokens(
-    key: Key, state: State, documents: Documents, moves: TopicMoves, run: Run = map
+    keys: Sequence[Key], state: State, documents: Documents, moves: TopicMoves, run: Run = map
 ) -> State:
-    """Move the topics of all tokens. Statistics are left as they are: sum them anew."""
+    """Move the topics of all tokens, once with each key.
+
+    Statistics are left as they are: sum them anew. Probabilities of nodes with a document alone are
+    integrated out all the time, and drawn at the end.
+    """
     latent: TokenTopics = state.latent
     if state.model.is_measure:
-        return move_tokens_of_measures(key, state, documents)
+        for key in keys:
+            state = move_tokens_of_measures(key, state, documents)
+        return state
     if moves.sums_out and moves.sampler == gibbs.INSTANTIATED:
         return state  # this is what move_documents has just done
-    n_topics, n_documents = latent.n_topics, documents.first.size - 1
+    n_topics, counts = latent.n_topics, latent.counts
     weights, theta = weights_of(state.theta, n_topics), state.theta
     if moves.sampler == gibbs.COLLAPSED:
-        topics, counts, theta = latent.topics.copy(), copy_counts(latent.counts), theta.copy()
+        topics, counts, theta = latent.topics.copy(), copy_counts(counts), theta.copy()
         is_alone = find_alone(state.table, state.assignments)
         write_shapes(state.model, state.table, theta, state.assignments, is_alone, weights)
-        collapsed.move_tokens(
-            key, documents, weights, state.assignments, is_alone.astype(np.float32), latent.beta,
-            topics, counts, 0, n_documents, collapsed.NOWHERE, 0,
-        )  # fmt: skip
+        for key in keys:
+            abreast.move_tokens(
+                key, documents, weights, state.assignments, is_alone.astype(np.float32),
+                latent.beta, topics, counts,
+            )  # fmt: skip
         redraw_alone(
-            key, state.model, state.table, state.assignments, is_alone, counts.of_documents, theta
-        )
+            keys[-1], state.model, state.table, state.assignments, is_alone, counts.of_documents,
+            theta,
+        )  # fmt: skip
     else:
         topics = gibbs.NONE
-        phi = gibbs.draw_topics(key, latent.counts, n_topics, latent.beta, run)
-        counts = gibbs.move_all_cells(
-            key, documents, weights, state.assignments, n_topics, 0.0, phi, latent.counts, run,
-            moves.n_tasks,
-        )  # fmt: skip
+        for key in keys:
+            phi = gibbs.draw_topics(key, counts, n_topics, latent.beta, run)
+            counts = gibbs.move_all_cells(
+                key, documents, weights, state.assignments, n_topics, 0.0, phi, counts, run,
+                moves.n_tasks,
+            )  # fmt: skip
     return state._replace(theta=theta, latent=latent._replace(topics=topics, counts=counts))
 
 

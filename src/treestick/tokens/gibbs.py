@@ -5,7 +5,7 @@
 A sweep moves all tokens, by one of two exact methods, and then alpha and beta:
 
 - ``collapsed``: one token after the other, p and phi integrated out
-  (:mod:`treestick.tokens.collapsed`); one thread.
+  (:mod:`treestick.tokens.abreast`); one thread.
 - ``instantiated``: phi, then p and all tokens document by document
   (:mod:`treestick.tokens.cells`); any number of threads, which changes nothing but the time: counts
   are whole numbers, so it does not matter who adds them up.
@@ -22,7 +22,7 @@ import numpy as np
 from treestick._jit import compiled
 from treestick.lanes import Floats32, padded
 from treestick.random import Key, Purpose, key_for, make_key, open_at, uniform
-from treestick.tokens import cells, collapsed, priors
+from treestick.tokens import abreast, cells, collapsed, priors
 from treestick.tokens.collapsed import TopicCounts
 from treestick.tokens.documents import Documents, Floats, Numbers
 
@@ -158,9 +158,9 @@ def sweep(
     weights, n_documents = as_weights(alpha), documents.first.size - 1
     row_of = np.zeros(n_documents, dtype=np.int64)
     if mode == COLLAPSED:
-        collapsed.move_tokens(
+        abreast.move_tokens(
             key, documents, weights, row_of, np.ones(n_documents, dtype=np.float32), beta,
-            state.topics, state.counts, 0, n_documents, collapsed.NOWHERE, 0,
+            state.topics, state.counts,
         )  # fmt: skip
     else:
         phi = draw_topics(key, state.counts, alpha.size, beta, run)
