@@ -66,7 +66,7 @@ def log_density(shapes: Floats, theta: Floats) -> Floats:
 
 
 def test_polygammas_are_scipys() -> None:
-    for x in [*np.geomspace(1e-150, 1e150, 300), *np.linspace(0.5, 20.0, 300)]:
+    for x in [*np.geomspace(1e-30, 1e30, 300), *np.linspace(0.5, 20.0, 300)]:
         first, second = fits.polygammas(x)
         assert first == pytest.approx(special.digamma(x), rel=1e-12, abs=1e-13)
         assert second == pytest.approx(special.polygamma(1, x), rel=1e-12)

@@ -70,7 +70,8 @@ if numba.config.DISABLE_JIT:
     def _lane(pack: Any, k: Any) -> Any:
         return pack[k]
 
-    def _with_lane(pack: Any, k: Any, x: Any) -> Any:
+    def with_lane(pack: Any, k: Any, x: Any) -> Any:
+        """Return the pack with x in lane k."""
         pack = pack.copy()
         pack[k] = x
         return pack
@@ -190,7 +191,9 @@ else:
         return types.float64(PACK, types.intp), generate
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def _with_lane(typing_context: Any, pack: Any, k: Any, x: Any) -> Any:
+    def with_lane(typing_context: Any, pack: Any, k: Any, x: Any) -> Any:
+        """Return the pack with x in lane k."""
+
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.insert_element(arguments[0], arguments[2], arguments[1])
 
@@ -399,7 +402,7 @@ def load(array: Floats, start: int, other: float) -> Any:
         return _load(array, start)
     pack = fill(other)
     for k in range(array.size - start):
-        pack = _with_lane(pack, k, array[start + k])
+        pack = with_lane(pack, k, array[start + k])
     return pack
 
 
@@ -417,7 +420,7 @@ def store(array: Floats, start: int, pack: Any) -> None:
 def first_of(pack: Any, n: int) -> Any:
     """Return the first ``n`` numbers of a pack, and 0 for the others."""
     for k in range(n, WIDTH):
-        pack = _with_lane(pack, k, 0.0)
+        pack = with_lane(pack, k, 0.0)
     return pack
 
 

@@ -26,12 +26,14 @@ counts like data at it (Antoniak 1974; Teh et al. 2006, sec. 5.3).
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from treestick import packs
 from treestick._jit import compiled
+from treestick.packs import WIDTH
 from treestick.random import (
     Key,
     Purpose,
@@ -150,10 +152,10 @@ def draw_passing(
 
 
 @compiled
-def shape(concentration: float, persistence: float, log_p: float, base: float) -> float:
-    """Return the shape of one outcome, given its log probability at the parent."""
-    mean = persistence * math.exp(log_p) + (1.0 - persistence) * base
-    return max(concentration * mean, SMALLEST)
+def shape(concentration: float, persistence: float, log_p: Any, base: Any) -> Any:
+    """Return the shape of one outcome, or of a pack of them, given its parent's log probability."""
+    mean = persistence * packs.exp(log_p) + (1.0 - persistence) * base
+    return packs.larger(concentration * mean, SMALLEST)
 
 
 @compiled
@@ -171,12 +173,23 @@ def shape_at(concentration: float, persistence: float, base: Base, above: Floats
 
 
 @compiled
+def shapes_from(concentration: float, persistence: float, base: Base, above: Floats, w: int) -> Any:
+    """Return the shapes of a pack of outcomes, from ``w`` on; see :func:`shape_at`."""
+    measures = packs.fill(base.each)
+    if base.rest >= w and base.rest < w + WIDTH:
+        measures = packs.with_lane(measures, base.rest - w, 1.0)
+    if above.size == 0:
+        return packs.larger(root_of(concentration, base) * measures, SMALLEST)
+    return shape(concentration, persistence, packs.load(above, w, 0.0), measures)
+
+
+@compiled
 def write_shapes(
     concentration: float, persistence: float, base: Base, above: Floats, shapes: Floats
 ) -> None:
     """Write the shapes of all outcomes; an ``above`` of size 0 stands for no parent."""
-    for w in range(shapes.size):
-        shapes[w] = shape_at(concentration, persistence, base, above, w)
+    for w in range(0, shapes.size, WIDTH):
+        packs.store(shapes, w, shapes_from(concentration, persistence, base, above, w))
 
 
 @compiled
@@ -190,13 +203,19 @@ def draw(stream: Stream, shapes: Floats, theta: Floats) -> None:
 @compiled
 def normalise(theta: Floats) -> None:
     """Overwrite logarithms of weights by those of probabilities."""
-    largest = theta.max()
-    total = 0.0
-    for w in range(theta.size):
-        total += math.exp(theta[w] - largest)
-    log_total = largest + math.log(total)
+    log_total = log_sum(theta)
     for w in range(theta.size):
         theta[w] = max(theta[w] - log_total, LEAST)
+
+
+@compiled
+def log_sum(logs: Floats) -> float:
+    """Return the logarithm of the sum of weights, given their logarithms."""
+    largest, sums = logs.max(), packs.fill(0.0)
+    for w in range(0, logs.size, WIDTH):
+        part = packs.exp(packs.load(logs, w, 0.0) - largest)
+        sums = sums + packs.first_of(part, logs.size - w)
+    return largest + math.log(packs.total(sums))
 
 
 @compiled
@@ -204,14 +223,14 @@ def log_step(
     concentration: float, persistence: float, base: Base, above: Floats, theta: Floats
 ) -> float:
     """Return the log density of a node's log probabilities given its parent's (rule 3)."""
-    total, log_p = 0.0, 0.0
-    for w in range(theta.size):
-        a = shape_at(concentration, persistence, base, above, w)
-        total += a
-        log_p += a * theta[w] - math.lgamma(a + 1.0)
-        if theta[w] > LEAST:
-            log_p += math.log(a)
-    return log_p + math.lgamma(total)
+    sums, log_p = packs.fill(0.0), packs.fill(0.0)
+    for w in range(0, theta.size, WIDTH):
+        a = shapes_from(concentration, persistence, base, above, w)
+        x = packs.load(theta, w, 0.0)
+        part = a * x - packs.log_gamma(a + 1.0) + packs.where_less(LEAST, x, packs.log(a), 0.0)
+        sums = sums + packs.first_of(a, theta.size - w)
+        log_p = log_p + packs.first_of(part, theta.size - w)
+    return packs.total(log_p) + math.lgamma(packs.total(sums))
 
 
 # -- a whole tree ----------------------------------------------------------------------------------

@@ -38,19 +38,21 @@ from typing import Any
 
 import numpy as np
 
+from treestick import packs
 from treestick._jit import compiled
 from treestick.contract import DRAWN, GIVEN, Group
 from treestick.diffusions.dirichlet import (
     LEAST,
     Base,
     Floats,
-    base_of,
     log_rising,
     log_step,
+    log_sum,
     normalise,
-    shape,
+    shapes_from,
     write_shapes,
 )
+from treestick.packs import WIDTH
 from treestick.random import Stream, log_gamma
 from treestick.tree.table import NULL
 
@@ -62,18 +64,28 @@ _NEXT_TO_NOTHING = 1e-200
 
 
 @compiled
-def polygammas(x: float) -> tuple[float, float]:
-    """Return the first two derivatives of lgamma at x > 0, to about 1e-13."""
-    first, second = 0.0, 0.0
-    while x < 10.0:
-        first -= 1.0 / x
-        second += 1.0 / (x * x)
-        x += 1.0
-    y = 1.0 / (x * x)
-    first += math.log(x) - 0.5 / x
-    first -= y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y * (1 / 132)))))
-    series = 1 / 6 - y * (1 / 30 - y * (1 / 42 - y * (1 / 30 - y * (5 / 66))))
-    return first, second + (1.0 + 0.5 / x + y * series) / x
+def polygammas(x: Any) -> tuple[Any, Any]:
+    """Return the first two derivatives of lgamma, to about 1e-13, at a number or a pack.
+
+    For x from 1e-30 to 1e30, by Stirling's series at y = x + 10. With P = x (x + 1) ... (x + 9),
+    the sums of 1 / (x + k) and of their squares are s = P' / P and s**2 - P'' / P; ``product``,
+    ``once`` and ``twice`` are P, P' and P'' / 2.
+    """
+    product, once, twice = x, 0.0 * x + 1.0, 0.0 * x
+    for k in range(1, 10):
+        y = x + 1.0 * k
+        twice = twice * y + once
+        once = once * y + product
+        product = product * y
+    y = x + 10.0
+    inverse, sums = 1.0 / y, once / product
+    square = inverse * inverse
+    series = 1 / 240 - square * (1 / 132)
+    series = 1 / 12 - square * (1 / 120 - square * (1 / 252 - square * series))
+    first = packs.log(y) - 0.5 * inverse - square * series - sums
+    series = 1 / 42 - square * (1 / 30 - square * (5 / 66))
+    series = 1.0 + 0.5 * inverse + square * (1 / 6 - square * (1 / 30 - square * series))
+    return first, sums * sums - 2.0 * twice / product + series * inverse
 
 
 @compiled
@@ -178,12 +190,12 @@ def _write_modes(
     shapes = np.empty(theta.shape[1])
     for k in range(theta.shape[0]):
         write_shapes(concentration, persistence, base, above_of(group, theta, k), shapes)
-        for w in range(shapes.size):
-            total = shapes[w] + counts[k, w]
-            # What comes from next to nothing is dead, not alive with next to no probability.
-            theta[k, w] = LEAST
-            if base.rest == NULL or total > _NEXT_TO_NOTHING:
-                theta[k, w] = math.log(total) - log_rates[k, w]
+        # What comes from next to nothing is dead, not alive with next to no probability.
+        least = 0.0 if base.rest == NULL else _NEXT_TO_NOTHING
+        for w in range(0, shapes.size, WIDTH):
+            total = packs.load(shapes, w, 1.0) + packs.load(counts[k], w, 0.0)
+            modes = packs.log(total) - packs.load(log_rates[k], w, 0.0)
+            packs.store(theta[k], w, packs.where_less(least, total, modes, LEAST))
         normalise(theta[k])
 
 
@@ -219,31 +231,33 @@ def _see_children(
     if n_below + n_inside == 0:
         return
     rates = np.empty(n_outcomes)
-    for w in range(n_outcomes):
-        b = shape(concentration, persistence, theta[w], base_of(base, w))
-        share = concentration * persistence * math.exp(theta[w]) / b
+    for w in range(0, n_outcomes, WIDTH):
+        p = packs.load(theta, w, 0.0)
+        b = shapes_from(concentration, persistence, base, theta, w)
+        share = concentration * persistence * packs.exp(p) / b
         psi, trigamma = polygammas(1.0 + b)
-        slope = n_below * psi - sums[w]
-        curve, others = n_below * trigamma, n_alive[w]
+        slope = 1.0 * n_below * psi - packs.load(sums, w, 0.0)
+        curve, others = 1.0 * n_below * trigamma, packs.load(n_alive, w, 0.0)
         for j in range(k + 1, group.over.size):
             if group.over[j] == k:
-                slope += log_rates[j, w]
-                n = counts[j, w]
-                if n > 0.0:
-                    psi_n, trigamma_n = polygammas(1.0 + b + n)
-                    kept = b / (b + n)
-                    slope += psi - psi_n + (1.0 - kept) / (b + n)
-                    curve += trigamma - trigamma_n
-                    others += 1.0 - kept * kept
-        if is_dead[w]:
-            counts[k, w], rates[w] = 0.0, 0.0
-            continue
-        counts[k, w] += share * (share * b * b * curve + others)
-        rates[w] = concentration * persistence * (share * b * curve + slope)
-        shapes[w] += counts[k, w]
-    multiplier = _find_multiplier(shapes, rates)
+                n = packs.load(counts[j], w, 0.0)
+                psi_n, trigamma_n = polygammas(1.0 + b + n)
+                kept = b / (b + n)
+                slope = slope + packs.load(log_rates[j], w, 0.0)
+                slope = slope + (psi - psi_n + (1.0 - kept) / (b + n))
+                curve = curve + (trigamma - trigamma_n)
+                others = others + (1.0 - kept * kept)
+        n = packs.load(counts[k], w, 0.0) + share * (share * b * b * curve + others)
+        packs.store(counts[k], w, n)
+        packs.store(rates, w, concentration * persistence * (share * b * curve + slope))
+        packs.store(shapes, w, packs.load(shapes, w, 0.0) + n)
     for w in range(n_outcomes):
-        log_rates[k, w] = math.log(rates[w] + multiplier)
+        if is_dead[w]:
+            shapes[w] -= counts[k, w]
+            counts[k, w], rates[w] = 0.0, 0.0
+    multiplier = _find_multiplier(shapes, rates)
+    for w in range(0, n_outcomes, WIDTH):
+        packs.store(log_rates[k], w, packs.log(packs.load(rates, w, 1.0) + multiplier))
 
 
 @compiled
@@ -257,27 +271,17 @@ def _find_multiplier(totals: Floats, rates: Floats) -> float:
     for w in range(totals.size):  # what is lost in rounding must not make a rate 0
         m = max(m, max(totals[w], 1e-12 * abs(rates[w])) - rates[w])
     for _ in range(MOST_STEPS):
-        total, squares = 0.0, 0.0
-        for w in range(totals.size):
-            mode = totals[w] / (rates[w] + m)
-            total += mode
-            squares += mode * mode / totals[w]
+        modes, slopes = packs.fill(0.0), packs.fill(0.0)
+        for w in range(0, totals.size, WIDTH):
+            inverse = 1.0 / (packs.load(rates, w, 0.0) + m)
+            mode = packs.load(totals, w, 0.0) * inverse
+            modes = modes + packs.first_of(mode, totals.size - w)
+            slopes = slopes + packs.first_of(mode * inverse, totals.size - w)
+        total = packs.total(modes)
         if total < 1.0 + 1e-9:
             break
-        m += (total - 1.0) * total / squares
+        m += (total - 1.0) * total / packs.total(slopes)
     return m
-
-
-@compiled
-def log_sum_of_rates(log_rates: Floats, theta: Floats) -> float:
-    """Return log(sum of rho p)."""
-    largest = -math.inf
-    for w in range(theta.size):
-        largest = max(largest, log_rates[w] + theta[w])
-    total = 0.0
-    for w in range(theta.size):
-        total += math.exp(log_rates[w] + theta[w] - largest)
-    return largest + math.log(total)
 
 
 # -- for the contract ------------------------------------------------------------------------------
@@ -383,15 +387,19 @@ def _weigh(
         for w in range(theta.size):
             theta[w] = log_gamma(stream, shapes[w] + counts[w]) - log_rates[w]
         normalise(theta)
-    weight, total, n = statistics[theta.size], 0.0, 0.0
-    for w in range(theta.size):
-        total += shapes[w]
-        n += counts[w]
-        weight -= (counts[w] - statistics[w]) * theta[w] + (shapes[w] + counts[w]) * log_rates[w]
-        if counts[w] > 0.0:
-            if theta[w] > LEAST:
-                weight += log_rising(shapes[w], counts[w])
-            else:
-                weight += math.lgamma(shapes[w] + counts[w] + 1.0) - math.lgamma(shapes[w] + 1.0)
-    weight += (total + n) * log_sum_of_rates(log_rates, theta)
-    return weight - log_rising(total, n)
+    sums, all_counts, weights = packs.fill(0.0), packs.fill(0.0), packs.fill(0.0)
+    for w in range(0, theta.size, WIDTH):
+        a, n = packs.load(shapes, w, 1.0), packs.load(counts, w, 0.0)
+        x, rate = packs.load(theta, w, 0.0), packs.load(log_rates, w, 0.0)
+        # log(Gamma(a + n) / Gamma(a)), also where Gamma(a) overflows; one more at dead outcomes.
+        rising = packs.log_gamma(a + n + 1.0) - packs.log_gamma(a + 1.0)
+        rising = rising + packs.where_less(LEAST, x, packs.log(a) - packs.log(a + n), 0.0)
+        part = packs.where_less(0.0, n, rising, 0.0) - (a + n) * rate
+        part = part - (n - packs.load(statistics, w, 0.0)) * x
+        sums = sums + packs.first_of(a, theta.size - w)
+        all_counts = all_counts + packs.first_of(n, theta.size - w)
+        weights = weights + packs.first_of(part, theta.size - w)
+    total, n_all = packs.total(sums), packs.total(all_counts)
+    weight = statistics[theta.size] + packs.total(weights)
+    weight += (total + n_all) * log_sum(log_rates + theta)
+    return weight - log_rising(total, n_all)
