@@ -28,7 +28,7 @@ from test_models import (
 )
 from treestick import chain, contract
 from treestick.contract import DRAWN, GIVEN, Group
-from treestick.diffusions import dirichlet
+from treestick.diffusions import dirichlet, hdp
 from treestick.diffusions import dirichlet_fits as fits
 from treestick.diffusions.dirichlet import LEAST, SMALLEST
 from treestick.families.multinomial import Counts
@@ -70,6 +70,73 @@ def test_polygammas_are_scipys() -> None:
         first, second = fits.polygammas(x)
         assert first == pytest.approx(special.digamma(x), rel=1e-12, abs=1e-13)
         assert second == pytest.approx(special.polygamma(1, x), rel=1e-12)
+
+
+SIZES = (1, 2, 7, 8, 9, 17)
+"""Outcomes: packs of eight are full, or not."""
+
+
+def draw_log_p(rng: np.random.Generator, n: int) -> Floats:
+    """Return log probabilities: some dead, some next to it, the last one alive."""
+    theta = np.log(rng.dirichlet(np.full(n, 0.5)))
+    theta[:-1][rng.uniform(size=n - 1) < 0.3] = -rng.choice([300.0, 705.0, 750.0, 990.0])
+    theta[:-1][rng.uniform(size=n - 1) < 0.3] = LEAST
+    return theta
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("persistence", [1.0, 0.7])
+@pytest.mark.parametrize("is_measure", [False, True])
+def test_densities_for_any_number_of_outcomes(n: int, persistence: float, is_measure: bool) -> None:
+    rng = np.random.default_rng(n)
+    base = hdp.base_measure(n - 1) if is_measure else dirichlet.even(n, 1.0)
+    measures = np.full(n, base.each)
+    if is_measure:
+        measures[-1] = 1.0
+    for _ in range(20):
+        above, theta, concentration = draw_log_p(rng, n), draw_log_p(rng, n), rng.gamma(2.0)
+        a = concentration * (persistence * np.exp(above) + (1.0 - persistence) * measures)
+        a = np.maximum(a, SMALLEST)
+        found = np.empty(n)
+        dirichlet.write_shapes(concentration, persistence, base, above, found)
+        assert found == pytest.approx(a, rel=1e-12)
+        terms = a * theta - special.gammaln(a + 1.0) + np.where(theta > LEAST, np.log(a), 0.0)
+        expected = special.gammaln(a.sum()) + terms.sum()
+        step = dirichlet.log_step(concentration, persistence, base, above, theta)
+        assert step == pytest.approx(expected, rel=1e-11, abs=1e-9)
+        dirichlet.normalise(theta)
+        assert np.exp(theta).sum() == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", SIZES[1:])
+@pytest.mark.parametrize("is_measure", [False, True])
+def test_modes_of_fits_sum_to_one(n: int, is_measure: bool) -> None:
+    """Rule 1, also where an outcome is dead in the node and alive in a child."""
+    rng = np.random.default_rng(n)
+    base = hdp.base_measure(n - 1) if is_measure else dirichlet.even(n, 1.0)
+    for _ in range(40):
+        above, below = draw_log_p(rng, n), np.stack([draw_log_p(rng, n) for _ in range(3)])
+        statistics = np.append(rng.poisson(rng.choice([0.0, 1.0]), n), 0.0).astype(float)
+        concentration, persistence = rng.choice([0.2, 5.0, 50.0]), rng.choice([0.7, 0.9])
+        parent = above if rng.uniform() < 0.5 else np.empty(0)
+        _, counts, log_rates = fits.fit_one(
+            concentration, persistence, base, parent, below, statistics
+        )
+        shapes = np.empty(n)
+        dirichlet.write_shapes(concentration, persistence, base, parent, shapes)
+        modes = (shapes + counts[0]) / np.exp(log_rates[0])
+        assert modes.sum() == pytest.approx(1.0, rel=1e-6)
+        assert np.ptp(log_rates[0]) > 1e-3  # what children say of them is not lost
+
+
+def test_an_outcome_dead_in_a_node_and_alive_in_a_child() -> None:
+    """With rates from code for single numbers."""
+    below = np.log([[0.2, 0.3, 0.5], [0.1, 0.3, 0.6]])
+    below[1] -= np.log(0.9)
+    below[1, 0] = LEAST
+    base, root = hdp.base_measure(2), np.empty(0)
+    _, _, log_rates = fits.fit_one(5.0, 0.9, base, root, below, np.zeros(4))
+    assert log_rates[0] == pytest.approx([-573.010, 3.0599, 3.2194], abs=1e-3)
 
 
 @pytest.mark.parametrize("a", [SMALLEST, 1e-5, 0.3, 4.0, 1e3])

@@ -57,6 +57,9 @@ def move_of(name: str, module: Any = topics) -> Move:
 
     moves: dict[str, Move] = {
         "tokens": lambda key, state, data: module.move_tokens([key], state, data, GIVEN),
+        "tokens, three turns": lambda key, state, data: module.move_tokens(
+            [topics.key_of_turn(key, turn) for turn in range(3)], state, data, GIVEN
+        ),
         "all tokens": lambda key, state, data: module.move_tokens([key], state, data, ALL_AT_ONCE),
         "prior": lambda key, state, data: module.move_word_prior(key, state),
         "documents": documents(SUMMED_OUT),
@@ -75,7 +78,8 @@ def move_of(name: str, module: Any = topics) -> Move:
 WITHOUT_STICKS = ("sweep", "sweep, given", "sweep, counts", "sweep, all tokens", *MOVES)
 QUICK = [("sweep", "tokens")]
 EVERY = [
-    *((name, "tokens") for name in ("documents", "tokens", "prior", "sweep, given", "paper")),
+    *((name, "tokens") for name in ("documents", "tokens", "tokens, three turns")),
+    *((name, "tokens") for name in ("prior", "sweep, given", "paper")),
     *((name, "counts") for name in ("all tokens", "documents, counts")),
     *((name, "counts") for name in ("sweep, counts", "sweep, all tokens")),
     *((name, "unbounded") for name in ("tokens", "prior", "sweep, given", "paper", *MOVES)),
@@ -110,6 +114,10 @@ BUGS = {
         "documents", "tokens", "treestick.moves.topics",
         "weights_of(moved.theta, n_topics), moved.assignments, n_topics, 0.0,",
         "weights_of(state.theta, n_topics), state.assignments, n_topics, 0.0,",
+    ),
+    "lone leaves are drawn as if they had no tokens": (
+        "tokens", "tokens", "treestick.moves.topics",
+        "statistics[k] = of_documents[d, k]", "statistics[k] = 0.0",
     ),
     "an empty topic is lost with its probability": (
         "tokens", "unbounded", "treestick.moves.new_topics",

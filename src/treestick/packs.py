@@ -10,7 +10,9 @@ take numbers or packs, in any mixture. What is written with them serves for both
 Packs are values: there is no ``+=``. Of numbers, :func:`exp` and :func:`log` are those of the C
 library; of packs, polynomials. Nothing is fused and no sum changes its order, so all processors
 have the same bits: LLVM cuts a pack into what they have (one register with AVX-512, two with AVX2,
-four with SSE). Lanes do not meet but in :func:`any_less`, :func:`largest_of` and :func:`total`.
+four with SSE). Polynomials know nothing of NaN, infinities and the logarithm of 0: what they make
+of these is finite and means nothing, so callers keep them away. Lanes do not meet but in
+:func:`any_less`, :func:`largest_of` and :func:`total`.
 """
 
 import math

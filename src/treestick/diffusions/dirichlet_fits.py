@@ -61,6 +61,8 @@ N_ROUNDS = 3
 MOST_STEPS = 50
 """Of Newton's method, which takes some six."""
 _NEXT_TO_NOTHING = 1e-200
+_NO_PROBABILITY = -700.0
+"""Logarithm below which a probability counts as 0."""
 
 
 @compiled
@@ -234,7 +236,9 @@ def _see_children(
     for w in range(0, n_outcomes, WIDTH):
         p = packs.load(theta, w, 0.0)
         b = shapes_from(concentration, persistence, base, theta, w)
-        share = concentration * persistence * packs.exp(p) / b
+        # As a pack, exp ends at exp(-708), which is not next to nothing beside a base measure.
+        from_parent = packs.where_less(_NO_PROBABILITY, p, packs.exp(p), 0.0)
+        share = concentration * persistence * from_parent / b
         psi, trigamma = polygammas(1.0 + b)
         slope = 1.0 * n_below * psi - packs.load(sums, w, 0.0)
         curve, others = 1.0 * n_below * trigamma, packs.load(n_alive, w, 0.0)
@@ -250,11 +254,10 @@ def _see_children(
         n = packs.load(counts[k], w, 0.0) + share * (share * b * b * curve + others)
         packs.store(counts[k], w, n)
         packs.store(rates, w, concentration * persistence * (share * b * curve + slope))
-        packs.store(shapes, w, packs.load(shapes, w, 0.0) + n)
     for w in range(n_outcomes):
         if is_dead[w]:
-            shapes[w] -= counts[k, w]
             counts[k, w], rates[w] = 0.0, 0.0
+        shapes[w] += counts[k, w]
     multiplier = _find_multiplier(shapes, rates)
     for w in range(0, n_outcomes, WIDTH):
         packs.store(log_rates[k], w, packs.log(packs.load(rates, w, 1.0) + multiplier))

@@ -60,7 +60,7 @@ from treestick.tokens.collapsed import move_tokens as move_in_turn
 from treestick.tokens.documents import Documents, Integers, Numbers
 
 ROUNDING = np.float32(2.0**-22)
-"""Of the total, for each addition on the way to a cumulative sum: one a block, and eight more."""
+"""Of the total, for each addition on the way to a cumulative sum: one a block, and ten more."""
 _LANES = np.uint64(LANES)
 
 
@@ -113,6 +113,13 @@ def distance(topics: Topics, desk: Desk, drawn: Drawn, new: Index, before: Float
     return min(behind, ahead)
 
 
+@inlined
+def reach(topics: Topics, old: Index, new: Index) -> np.float32:
+    """Return how far from the edge draws stay the same, of the total, after this change: 3 x."""
+    x = topics.inverse[np.uint64(old)] + topics.inverse[np.uint64(new)]
+    return np.float32(3.0) * x
+
+
 @compiled
 def move_tokens(
     key: Key,
@@ -133,7 +140,7 @@ def move_tokens(
     middle = cut_in_half(documents)
     shared, room = prepare_topics(counts, documents.n_words, beta), np.empty(LANES, np.float32)
     n_longest = longest(documents, 0, n_documents)
-    rounding = ROUNDING * np.float32(width // LANES + 8)
+    rounding = ROUNDING * np.float32(width // LANES + 10)
     desk_1, desk_2 = make_desk(counts, weights, n_longest), make_desk(counts, weights, n_longest)
     # Of each reader: the next document, the next token, and where the document at hand begins and
     # ends.
@@ -174,8 +181,7 @@ def move_tokens(
             if new_1 != old_1:
                 topics[at_1] = new_1
                 change_topic(shared, desk_1, row_1, old_1, new_1)
-                x = shared.inverse[np.uint64(old_1)] + shared.inverse[np.uint64(new_1)]
-                margin += np.float32(3.0) * x
+                margin += reach(shared, old_1, new_1)
             if far <= margin * drawn_2.total or row_1 == row_2:
                 drawn_2 = draw_topic(shared, desk_2, row_2, old_2, u_2)
                 new_2 = drawn_entry(desk_2.running, shared.order, drawn_2.place)
@@ -196,4 +202,9 @@ def move_tokens(
 @compiled
 def cut_in_half(documents: Documents) -> int:
     """Return the first document of the second half, by tokens."""
-    return np.searchsorted(documents.first_token, documents.first_token[-1] // 2)
+    edges = documents.first_token
+    half = edges[-1] / 2.0
+    middle = np.searchsorted(edges, half)
+    if middle > 0 and half - edges[middle - 1] < edges[middle] - half:
+        middle -= 1
+    return middle
