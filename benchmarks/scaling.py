@@ -47,6 +47,9 @@ from treestick.store.labels import LabelFiles
 from treestick.whereabouts import Elsewhere
 
 N_NODES = 40
+N_WORKERS = (0, 1, 2, 4)
+N_FIRST = 2
+"""Sweeps in which workers read their data, and compile; they do not count."""
 
 
 class Measured(NamedTuple):
@@ -59,6 +62,8 @@ class Measured(NamedTuple):
     n_workers: int
     """0 for one thread of this process."""
     n_data: int
+    most: int
+    """Data of the worker that has most of them."""
     seconds: float
     """On the clock,"""
     client: float
@@ -104,37 +109,43 @@ def write(folder: Path, n_data: int) -> None:
 
 
 class Times(NamedTuple):
-    """Of each sweep: seconds on the clock, and of processors in the client and in a worker."""
+    """Of a sweep: seconds on the clock, and of processors in the client and in a worker."""
 
-    seconds: list[float]
-    client: list[float]
-    worker: list[float]
-
-
-def time_sweeps(
-    chain: Iterator[Any], n_sweeps: int, of_workers: Callable[[], dict[str, float]] = dict
-) -> Times:
-    """Make sweeps; ``of_workers`` gives seconds of processors so far."""
-    times = Times([], [], [])
-    for _ in range(n_sweeps):
-        before = of_workers()
-        start, began = time.perf_counter(), time.process_time()
-        next(chain)
-        times.client.append(time.process_time() - began)
-        times.seconds.append(time.perf_counter() - start)
-        after = of_workers()
-        times.worker.append(max((after[name] - before[name] for name in after), default=0.0))
-    return times
+    seconds: float
+    client: float
+    worker: float
 
 
-def on_one_thread(folder: Path, n_sweeps: int) -> tuple[Times, Measured]:
+def time_sweep(chain: Iterator[Any], of_workers: Callable[[], dict[str, float]] = dict) -> Times:
+    """Make a sweep; ``of_workers`` gives seconds of processors so far."""
+    before = of_workers()
+    start, began = time.perf_counter(), time.process_time()
+    next(chain)
+    client, seconds = time.process_time() - began, time.perf_counter() - start
+    after = of_workers()
+    worker = max((after[name] - before[name] for name in after), default=0.0)
+    return Times(seconds, client, worker)
+
+
+def sweep_when_told(
+    chain: Iterator[Any], of_workers: Callable[[], dict[str, float]] = dict
+) -> None:
+    """Make a sweep for each line that comes, and print its times."""
+    print(json.dumps("ready"), flush=True)
+    for _ in sys.stdin:
+        print(json.dumps(time_sweep(chain, of_workers)), flush=True)
+
+
+def on_one_thread(folder: Path) -> Measured:
     """Make sweeps on one thread of this process."""
     data = Bits(np.load(folder / "packed.npy"))
     state = pickle.loads((folder / "state").read_bytes())
     labels = LabelFiles(folder / "labels").read_all(1)
     chain = run_chain(1, 0, state._replace(assignments=labels), data, 0)
-    time_sweeps(chain, 2)
-    return time_sweeps(chain, n_sweeps), Measured(0, labels.size, 0.0, 0.0, 0.0)
+    for _ in range(N_FIRST):
+        next(chain)
+    sweep_when_told(chain)
+    return Measured(0, labels.size, labels.size, 0.0, 0.0, 0.0)
 
 
 @contextlib.contextmanager
@@ -159,7 +170,7 @@ def running_cluster(n_workers: int) -> Iterator[Any]:
             process.wait()
 
 
-def on_workers(n_workers: int, folder: Path, n_sweeps: int) -> tuple[Times, Measured]:
+def on_workers(n_workers: int, folder: Path, n_sweeps: int) -> Measured:
     """Make sweeps on worker processes of this machine, one thread each."""
     with running_cluster(n_workers) as client:
         cluster = Cluster(client, BernoulliTree(), str(folder / "part-*.npy"), 60.0)
@@ -173,13 +184,17 @@ def on_workers(n_workers: int, folder: Path, n_sweeps: int) -> tuple[Times, Meas
 
         where = Elsewhere(cluster.source.n_rows, each, crew.along)
         chain = run_chain(1, 0, pickle.loads((folder / "state").read_bytes()), where, 0)
-        time_sweeps(chain, 2)  # in which the workers read their data, and compile
+        for _ in range(N_FIRST):
+            next(chain)
         n_asked = cluster.workers.n_sent = cluster.workers.n_received = 0
-        times = time_sweeps(chain, n_sweeps, lambda: dict(client.run(time.process_time)))
+        sweep_when_told(chain, lambda: dict(client.run(time.process_time)))
+        groups = cluster.groups("measured", n_workers)
+        most = max(group.tasks[-1][1] - group.tasks[0][0] for group in groups)
         cluster.close()
-        return times, Measured(
+        return Measured(
             n_workers,
             cluster.source.n_rows,
+            most,
             0.0,
             0.0,
             0.0,
@@ -190,11 +205,56 @@ def on_workers(n_workers: int, folder: Path, n_sweeps: int) -> tuple[Times, Meas
         )
 
 
-def in_process(what: str, folder: Path, *arguments: int) -> Any:
-    """Do it in a process of its own, whose memory is its own; return what it prints."""
-    command = [sys.executable, __file__, what, *map(str, arguments), "--folder", str(folder)]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(finished.stdout or "null")
+def command(what: str, folder: Path, *arguments: int) -> list[str]:
+    """Return how to do it in a process of its own, whose memory is its own."""
+    return [sys.executable, __file__, what, *map(str, arguments), "--folder", str(folder)]
+
+
+class Runner:
+    """A process that makes sweeps, on one thread or with workers; it waits until it is told."""
+
+    def __init__(self, folder: Path, n_workers: int, n_sweeps: int) -> None:
+        self._process = subprocess.Popen(
+            command("sweeps", folder, n_workers, n_sweeps),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._read()
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process ended with {self._process.wait()}")
+        return json.loads(line)
+
+    def sweep(self) -> Times:
+        """Have a sweep made; return what it took."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return Times(*self._read())
+
+    def end(self) -> Measured:
+        """Return what was counted."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        counted = Measured(*self._read())
+        self._process.wait()
+        return counted
+
+
+def run_in_turn(folder: Path, n_sweeps: int) -> tuple[dict[int, list[Times]], list[Measured]]:
+    """Make sweeps with each number of workers, one sweep of each in turn.
+
+    So what else is going on, on this machine and on those that it shares its processors with,
+    changes all of them alike.
+    """
+    runners = {n_workers: Runner(folder, n_workers, n_sweeps) for n_workers in N_WORKERS}
+    times: dict[int, list[Times]] = {n_workers: [] for n_workers in N_WORKERS}
+    for _ in range(n_sweeps):
+        for n_workers, runner in runners.items():
+            times[n_workers].append(runner.sweep())
+    return times, [runner.end() for runner in runners.values()]
 
 
 # -- the cost model --------------------------------------------------------------------------------
@@ -238,21 +298,18 @@ def _solve(rows: Any, values: Any) -> tuple[float, float]:
 def measure(n_large: int, n_small: int, n_sweeps: int, n_rounds: int) -> None:
     """Measure, fit, predict, and print it all."""
     measured: dict[tuple[int, int], Measured] = {}
-    rounds: dict[tuple[int, int], list[Any]] = {}
     for n_data in (n_small, n_large):
+        rounds: dict[int, list[list[Times]]] = {n_workers: [] for n_workers in N_WORKERS}
         with tempfile.TemporaryDirectory() as name:
-            in_process("write", Path(name), n_data)
+            subprocess.run(command("write", Path(name), n_data), check=True)
             for _ in range(n_rounds):
-                for n_workers in (0, 1, 2, 4):
-                    times, counted = in_process("sweeps", Path(name), n_workers, n_sweeps)
-                    rounds.setdefault((n_workers, n_data), []).append(times)
-                    measured[n_workers, n_data] = Measured(*counted)
-        for key, of_rounds in rounds.items():
-            least = np.min(of_rounds, axis=0).mean(axis=1)
-            measured[key] = measured[key]._replace(**dict(zip(Times._fields, least, strict=True)))
-        for key, one in measured.items():
-            if key[1] == n_data:
-                print(json.dumps(one._asdict()), flush=True)
+                times, counted = run_in_turn(Path(name), n_sweeps)
+                for n_workers in N_WORKERS:
+                    rounds[n_workers].append(times[n_workers])
+        for one in counted:
+            least = Times(*np.min(rounds[one.n_workers], axis=0).mean(axis=0).tolist())
+            measured[one.n_workers, n_data] = one._replace(**least._asdict())
+            print(json.dumps(measured[one.n_workers, n_data]._asdict()), flush=True)
     costs = fit([one for one in measured.values() if one.n_workers in (1, 2)])
     print(json.dumps(costs._asdict()))
     for n_data in (n_small, n_large):
@@ -353,10 +410,10 @@ def main() -> None:
     elif given.what == "sweeps":
         n_workers, n_sweeps = given.numbers
         if n_workers == 0:
-            found = on_one_thread(given.folder, n_sweeps)
+            counted = on_one_thread(given.folder)
         else:
-            found = on_workers(n_workers, given.folder, n_sweeps)
-        print(json.dumps(found))
+            counted = on_workers(n_workers, given.folder, n_sweeps)
+        print(json.dumps(counted))
     else:
         costs = COSTS if given.costs is None else Costs(**json.loads(given.costs.read_text()))
         simulate(costs, given.large, Network())
