@@ -97,7 +97,7 @@ def answer_all(
         answers.append(of_shard)
     for k in range(len(questions)):
         vectors = zip(*(of_shard[k].sums for of_shard in answers), strict=True)
-        added = [add_neighbours(group, each) for each in vectors]
+        added = [add_neighbours(group, n_data, each) for each in vectors]
         for place, of_shard in enumerate(answers):
             sums = tuple(each[place] for each in added)
             of_shard[k] = of_shard[k]._replace(sums=sums)
