@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick.contract import DRAWN, GIVEN
+from treestick.moves.assignments import prepare_nodes
 from treestick.moves.rows import take_rows
 from treestick.moves.shards import Group, Shard, add_neighbours
 from treestick.moves.state import Floats, Integers
@@ -87,6 +88,10 @@ def answer_all(
     own: Sequence[Sequence[Any]],
 ) -> list[list[Answer]]:
     """Answer questions, each shard all of them; sums of neighbours are added up."""
+    questions = [
+        (function, ticket, key, tuple(_prepared(model, one) for one in arguments))
+        for function, ticket, key, arguments in questions
+    ]
     answers: list[list[Answer]] = []
     for number, shard in enumerate(group):
         of_shard = []
@@ -102,6 +107,13 @@ def answer_all(
             sums = tuple(each[place] for each in added)
             of_shard[k] = of_shard[k]._replace(sums=sums)
     return answers
+
+
+def _prepared(model: Any, argument: Any) -> Any:
+    """Return an argument with what likelihoods need, which is not sent."""
+    if isinstance(argument, Sides | Lead | Targets):
+        return argument._replace(prepared=prepare_nodes(model, argument.theta))
+    return argument
 
 
 # -- rows ------------------------------------------------------------------------------------------
