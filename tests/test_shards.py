@@ -18,7 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from treestick import BernoulliTree, GaussianTree, HDPTree, MultinomialTree, TopicTree, chain
+from treestick import (
+    BernoulliTree,
+    GaussianTree,
+    HDPTree,
+    MultinomialTree,
+    TopicTree,
+    chain,
+    contract,
+)
 from treestick.families.multinomial import Counts
 from treestick.models.gaussian import Reals
 from treestick.moves import topics_elsewhere
@@ -292,11 +300,25 @@ def test_sums_of_neighbours_follow_the_same_tree(n_data: int, n_cut: int, seed: 
     joined: list[Any] = []
     for start, stop in itertools.pairwise(edges):
         if start < stop:
-            joined += add_neighbours(shards[start:stop], n_data, vectors[start:stop])
+            joined += add_neighbours(shards[start:stop], n_data, vectors[start:stop], False)
     assert where.add(joined).tobytes() == whole.tobytes()
-    together = add_neighbours(shards, n_data, vectors)
+    together = add_neighbours(shards, n_data, vectors, False)
     n_sums = sum(placed is not None for placed in together)
     assert n_sums <= (-(-n_data // rows)).bit_length()
+    whole_numbers = [np.rint(1e6 * vector / np.abs(vector).max()) for vector in vectors]
+    first, *others = add_neighbours(shards, n_data, whole_numbers, True)
+    assert first is not None
+    assert first.block == 0
+    assert first.sums.tolist() == np.sum(whole_numbers, axis=0).tolist()
+    assert others == [None] * (len(shards) - 1)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "bernoulli", "multinomial"])
+def test_models_say_whether_their_statistics_are_whole(kind: str) -> None:
+    model, data = simulate(kind, 50)
+    sums = sum_rows(model, data, np.arange(50), 50)
+    are_whole = bool(np.all(sums == np.rint(sums)))
+    assert are_whole == contract.registered(type(model)).has_whole_statistics
 
 
 def test_entities_keep_their_type_on_the_way_through_python() -> None:

@@ -138,6 +138,7 @@ def sum_atoms(group: Group, n_data: int, n_atoms: int) -> list[Placed | None]:
             one_by_one.sum_by_atom(shard.rows(), shard.latent["numbers"], n_atoms, n_data)
             for shard in group
         ),
+        are_whole=False,
     )
 
 

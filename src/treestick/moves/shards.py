@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treestick import contract
 from treestick.moves import candidates as among
 from treestick.moves.assignments import (
     Assign,
@@ -399,14 +400,18 @@ def sum_all(
             sum_range(model, shard.data, shard.labels, 0, shard.labels.size, n_nodes, n_data)
             for shard in group
         ),
+        contract.registered(type(model)).has_whole_statistics,
     )
     return list(zip(sums, describe(group, n_data), strict=True))
 
 
-def add_neighbours(group: Group, n_data: int, vectors: Iterable[Floats]) -> list[Placed | None]:
+def add_neighbours(
+    group: Group, n_data: int, vectors: Iterable[Floats], are_whole: bool
+) -> list[Placed | None]:
     """Add up what shards found as far as the binary tree has them together.
 
-    A sum is in the place of its first shard, and None in those of the others.
+    Whole numbers are all added up: their sums have no rounding, whatever the order. A sum is in the
+    place of its first shard, and None in those of the others.
     """
     rows = int(block_size(n_data))
     joined: list[Placed | None] = []
@@ -416,7 +421,9 @@ def add_neighbours(group: Group, n_data: int, vectors: Iterable[Floats]) -> list
         at, block, size = place, shard.first // rows, 1
         while size * rows < shard.labels.size:
             size *= 2
-        while waiting and waiting[-1][2] == size and waiting[-1][1] % (2 * size) == 0:
+        while waiting and (
+            are_whole or (waiting[-1][2] == size and waiting[-1][1] % (2 * size) == 0)
+        ):
             at, block, _, before = waiting.pop()
             sums, size = before + sums, 2 * size
         waiting.append((at, block, size, sums))
