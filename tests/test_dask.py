@@ -29,7 +29,7 @@ from treestick.estimators.states import check_nodes_elsewhere
 from treestick.inputs import InvalidValue
 from treestick.io.pieces import FileRows, describe, expand, load, open_source, parts
 from treestick.models.gaussian import Reals
-from treestick.moves.shards import Shard
+from treestick.moves.shards import Shard, cut_rows
 from treestick.moves.state import State, Sticks
 from treestick.store import DamagedRun
 from treestick.store.labels import LabelFiles
@@ -394,16 +394,25 @@ def test_a_state_of_documents_elsewhere_is_checked() -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.integers(1, 400), st.integers(1, 50))
-def test_shards_are_shared_out_evenly(n_shards: int, n_groups: int) -> None:
-    n_groups = min(n_groups, n_shards)
-    edges = cut_evenly(n_shards, n_groups)
-    assert (edges[0], edges[-1], len(edges)) == (0, n_shards, n_groups + 1)
-    sizes = np.diff(edges)
-    assert sizes.min() >= 1
-    assert sizes.max() <= n_shards // n_groups + 2
+@given(st.integers(1, 10**6), st.integers(1, 20), st.integers(1, 50))
+def test_shards_are_shared_out_evenly(n_rows: int, n_threads: int, n_groups: int) -> None:
+    """Also among more groups than they were cut for."""
+    tasks = cut_rows(n_rows, n_threads)
+    n_groups = min(n_groups, len(tasks))
+    edges = cut_evenly(tasks, n_groups)
+    assert (edges[0], edges[-1], len(edges)) == (0, len(tasks), n_groups + 1)
+    assert np.diff(edges).min() >= 1
+    ends = np.array([0, *(stop for _, stop in tasks)])
+    largest = np.diff(ends).max()
+    assert np.diff(ends[edges]).max() <= n_rows / n_groups + largest
 
 
-def test_groups_end_where_subtrees_do() -> None:
-    assert cut_evenly(31, 4) == [0, 8, 16, 24, 31]
-    assert cut_evenly(25, 4) == [0, 6, 12, 18, 25]
+def test_groups_have_about_as_many_rows() -> None:
+    assert np.diff(_ends(500_000, 2)).tolist() == [253_952, 246_048]
+    assert np.diff(_ends(500_000, 4)).tolist() == [126_976, 122_880, 126_976, 123_168]
+    assert np.diff(_ends(50_000, 4)).tolist() == [12_288, 12_288, 12_288, 13_136]
+
+
+def _ends(n_rows: int, n_groups: int) -> list[int]:
+    tasks = cut_rows(n_rows, n_groups)
+    return [0, *(tasks[edge - 1][1] for edge in cut_evenly(tasks, n_groups)[1:])]

@@ -18,18 +18,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from treestick import BernoulliTree, GaussianTree, HDPTree, MultinomialTree, TopicTree, chain
+from treestick import (
+    BernoulliTree,
+    GaussianTree,
+    HDPTree,
+    MultinomialTree,
+    TopicTree,
+    chain,
+    contract,
+)
 from treestick.families.multinomial import Counts
 from treestick.models.gaussian import Reals
 from treestick.moves import topics_elsewhere
 from treestick.moves.rows import join_rows, take_rows
-from treestick.moves.shards import Op, Shard, add_neighbours, cut_rows
+from treestick.moves.shards import Op, Placed, Shard, add_neighbours, cut_rows
 from treestick.moves.state import Sticks
 from treestick.moves.structure.records import unchanged
 from treestick.moves.structure.trials import typed
 from treestick.moves.tasks import (
     add_up,
     block_size,
+    join_in_pairs,
+    join_subtrees,
     make_tasks,
     nothing_waits,
     push,
@@ -213,13 +223,42 @@ def test_shards_change_no_bit_of_any_model(kind: str, n_groups: int, schedule: s
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 5000), st.integers(1, 20))
 def test_rows_are_cut_at_blocks(n_data: int, n_groups: int) -> None:
-    pieces = cut_rows(n_data, n_groups)
-    sizes = {stop - start for start, stop in pieces[:-1]}
-    assert len(sizes) <= 1
-    assert [start for start, _ in pieces] == [0, *(stop for _, stop in pieces[:-1])]
-    assert pieces[-1][1] == n_data
-    assert all(start % block_size(n_data) == 0 for start, _ in pieces)
-    assert len(pieces) <= 8 * n_groups or sizes == {int(block_size(n_data))}
+    tasks = cut_rows(n_data, n_groups)
+    rows = int(block_size(n_data))
+    assert [start for start, _ in tasks] == [0, *(stop for _, stop in tasks[:-1])]
+    assert tasks[-1][1] == n_data
+    for start, stop in tasks:
+        n_blocks = -(-(stop - start) // rows)
+        capacity = 1 << (n_blocks - 1).bit_length()
+        assert start % (rows * capacity) == 0  # a subtree of the binary tree
+        assert n_blocks == capacity or stop == n_data
+    assert len(tasks) <= 12 * n_groups or all(stop - start <= rows for start, stop in tasks)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(1, 10**6), st.integers(1, 20))
+def test_pieces_have_about_as_many_rows(n_data: int, n_groups: int) -> None:
+    ends = np.array([0, *(stop for _, stop in cut_rows(n_data, n_groups))])
+    even = np.arange(n_groups + 1) * n_data / n_groups
+    largest = max(n_data / n_groups / 16, int(block_size(n_data)))
+    assert all(np.abs(ends - edge).min() <= largest for edge in even)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 3000), st.integers(1, 20))
+def test_what_shards_have_is_joined_over_the_tree_of_blocks(n_data: int, n_groups: int) -> None:
+    rows, tasks = int(block_size(n_data)), cut_rows(n_data, n_groups)
+    n_blocks = -(-n_data // rows)
+
+    def join(one: str, other: str) -> str:
+        return f"({one} {other})"
+
+    of_shards = (
+        join_in_pairs(map(str, range(start // rows, -(-stop // rows))), join)
+        for start, stop in tasks
+    )
+    joined = join_subtrees((start // rows for start, _ in tasks), of_shards, join)
+    assert joined == join_in_pairs(map(str, range(n_blocks)), join)
 
 
 @settings(deadline=None, max_examples=50)
@@ -236,10 +275,10 @@ def test_sums_over_some_rows_follow_the_same_tree(n_data: int, seed: int) -> Non
     terms = np.hstack([data.values, data.values**2])[rows]
     assert sum_terms(terms, rows, n_data).tobytes() == whole.tobytes()
     waiting = nothing_waits(n_data, whole.size)
-    for number, (start, stop) in enumerate(cut_rows(n_data, 3)):
+    for start, stop in cut_rows(n_data, 3):
         own = rows[(rows >= start) & (rows < stop)] - start
         part = take_rows(data, np.arange(start, stop))
-        push(waiting, number, sum_rows(model, part, own, n_data))
+        push(waiting, start // int(block_size(n_data)), sum_rows(model, part, own, n_data))
     assert add_up(waiting).tobytes() == whole.tobytes()
 
 
@@ -253,15 +292,33 @@ def test_sums_of_neighbours_follow_the_same_tree(n_data: int, n_cut: int, seed: 
     scales = 10.0 ** rng.integers(-9, 9, size=(len(shards), 1))
     vectors = list(rng.normal(size=(len(shards), 2)) * scales)
     where = Elsewhere(n_data, lambda _: [], lambda _, handed: handed)
-    whole = where.add(vectors)
+    rows = int(block_size(n_data))
+    blocks = [shard.first // rows for shard in shards]
+    whole = join_subtrees(blocks, vectors, np.add)
+    assert where.add([*map(Placed, blocks, vectors)]).tobytes() == whole.tobytes()
     edges = [0, *sorted(rng.integers(len(shards) + 1, size=3)), len(shards)]
     joined: list[Any] = []
     for start, stop in itertools.pairwise(edges):
         if start < stop:
-            joined += add_neighbours(shards[start:stop], vectors[start:stop])
+            joined += add_neighbours(shards[start:stop], n_data, vectors[start:stop], False)
     assert where.add(joined).tobytes() == whole.tobytes()
-    together = add_neighbours(shards, vectors)
-    assert sum(vector is not None for vector in together) == len(shards).bit_count()
+    together = add_neighbours(shards, n_data, vectors, False)
+    n_sums = sum(placed is not None for placed in together)
+    assert n_sums <= (-(-n_data // rows)).bit_length()
+    whole_numbers = [np.rint(1e6 * vector / np.abs(vector).max()) for vector in vectors]
+    first, *others = add_neighbours(shards, n_data, whole_numbers, True)
+    assert first is not None
+    assert first.block == 0
+    assert first.sums.tolist() == np.sum(whole_numbers, axis=0).tolist()
+    assert others == [None] * (len(shards) - 1)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "bernoulli", "multinomial"])
+def test_models_say_whether_their_statistics_are_whole(kind: str) -> None:
+    model, data = simulate(kind, 50)
+    sums = sum_rows(model, data, np.arange(50), 50)
+    are_whole = bool(np.all(sums == np.rint(sums)))
+    assert are_whole == contract.registered(type(model)).has_whole_statistics
 
 
 def test_entities_keep_their_type_on_the_way_through_python() -> None:

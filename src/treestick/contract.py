@@ -57,6 +57,8 @@ class NodeModel(NamedTuple):
     simulate: Callable[..., Any]
     prepare_leaf: Callable[..., Any]
     draw_leaf: Callable[..., Any]
+    has_whole_statistics: bool = False
+    """Whether statistics are whole numbers, below 2**53 in sum: then sums have no rounding."""
     has_atoms: bool = False
     """Whether nodes hold measures over atoms, which the state has beside them: then its data are
     :class:`treestick.diffusions.hdp.Observed`, and the functions get ``Drawn``."""
@@ -120,9 +122,8 @@ def partial_model(name: str, parameters: type, **functions: Callable[..., Any]) 
         raise NotImplementedError(f"the model {name!r} does not have this function")
 
     required = [field for field in NodeModel._fields if field not in NodeModel._field_defaults]
-    return NodeModel._make(
-        [name, parameters, *(functions.get(field, is_missing) for field in required[2:]), False]
-    )
+    found: dict[str, Any] = {field: functions.get(field, is_missing) for field in required[2:]}
+    return NodeModel(name, parameters, **found)
 
 
 def registered(parameters: type) -> NodeModel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +29,7 @@ from treestick.moves import atoms_elsewhere, topics_elsewhere
 from treestick.moves.rows import join_rows, take_rows
 from treestick.moves.shards import Op, Shard, cut_rows
 from treestick.moves.state import State
-from treestick.moves.tasks import LARGEST_BLOCK, Run, Task, block_size, join_in_pairs
+from treestick.moves.tasks import LARGEST_BLOCK, Run, Task, block_size, join_in_pairs, join_subtrees
 from treestick.random import make_key
 from treestick.start import first_state_elsewhere
 from treestick.store import DamagedRun, RunFolder
@@ -218,17 +218,17 @@ def join_digests(one: bytes, other: bytes) -> bytes:
     return hashlib.sha256(one + other).digest()
 
 
-def cut_evenly(n_shards: int, n_groups: int) -> list[int]:
-    """Return where groups of shards begin and end, so that most sums are of neighbours.
+def cut_evenly(tasks: Sequence[Task], n_groups: int) -> list[int]:
+    """Return where groups of shards begin and end, so that they have about as many rows each.
 
-    An edge is rounded to the number that has more factors of two, if no group can be empty by it.
+    None is empty: there are no more groups than shards.
     """
-    edges = []
-    for k in range(n_groups + 1):
-        below, above = k * n_shards // n_groups, -(-k * n_shards // n_groups)
-        is_above = n_shards >= 2 * n_groups and above & -above > below & -below
-        edges.append(above if is_above else below)
-    return edges
+    ends = np.array([stop for _, stop in tasks])
+    edges = [0]
+    for k in range(1, n_groups):
+        nearest = int(np.argmin(np.abs(ends * n_groups - k * ends[-1]))) + 1
+        edges.append(min(max(nearest, edges[-1] + 1), len(tasks) - n_groups + k))
+    return [*edges, len(tasks)]
 
 
 class Cluster:
@@ -247,10 +247,14 @@ class Cluster:
         """Have workers forget what they keep."""
         self.workers.close(self.fit)
 
+    def blocks(self) -> list[int]:
+        """Return the first block of each shard."""
+        return [start // int(block_size(self.source.n_rows)) for start, _ in self.tasks]
+
     def groups(self, chain: str, n_threads: int) -> list[Group]:
         """Return the groups of a chain: one for each thread, if there are enough shards."""
         n_groups = min(max(n_threads, 1), len(self.tasks))
-        edges = cut_evenly(len(self.tasks), n_groups)
+        edges = cut_evenly(self.tasks, n_groups)
         return [
             Group(chain, k, n_groups, self.source.n_rows, self.tasks[edges[k] : edges[k + 1]])
             for k in range(n_groups)
@@ -284,7 +288,7 @@ class Cluster:
             return found
         crew = self.crew("summary", None, labels, lambda: Last(0, 0), make_unread)
         each = crew.each([Op(summarize, (self.estimator,))])
-        return join_in_pairs(each, self.estimator._join_summaries)
+        return join_subtrees(self.blocks(), each, self.estimator._join_summaries)
 
 
 def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
@@ -364,7 +368,8 @@ def prepare(estimator: Any, X: Any, run_folder: RunFolder) -> Job:
 
     def fingerprint() -> str:
         crew = cluster.crew("digest", units, LabelFiles(run_folder.folder), lambda: Last(0, 0))
-        found: bytes = join_in_pairs(crew.each([Op(digest, ())]), join_digests)
+        each = crew.each([Op(digest, ())])
+        found: bytes = join_subtrees(cluster.blocks(), each, join_digests)
         return f"sha256 of blocks:{found.hex()}"
 
     known = Known(np.empty((0, source.n_columns)), source.names, None, {})

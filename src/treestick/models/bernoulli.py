@@ -447,5 +447,6 @@ register(
         simulate,
         prepare_leaf,
         draw_leaf,
+        has_whole_statistics=True,
     )
 )

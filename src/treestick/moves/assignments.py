@@ -154,10 +154,16 @@ def move_assignments(
 
 def prepare_slicing(state: State) -> tuple[Floats, Segments]:
     """Return what all data need: likelihoods prepared, and the unit interval cut."""
-    _, prepared_width, _ = contract.widths(state.model)
-    prepared = np.empty((state.n_nodes, prepared_width))
-    _prepare_all(state.model, state.theta, prepared)
+    prepared = prepare_nodes(state.model, state.theta)
     return prepared, unit_interval.cut(state.table, state.n_nodes)
+
+
+def prepare_nodes(model: Any, theta: Floats) -> Floats:
+    """Return what likelihoods at nodes with these parameters need."""
+    _, prepared_width, _ = contract.widths(model)
+    prepared = np.empty((theta.shape[0], prepared_width))
+    _prepare_all(model, theta, prepared)
+    return prepared
 
 
 def slicing(

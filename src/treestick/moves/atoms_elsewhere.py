@@ -31,6 +31,7 @@ from treestick.moves.first_atoms import Urn
 from treestick.moves.shards import (
     FoundThere,
     Group,
+    Placed,
     Shard,
     Shards,
     add_neighbours,
@@ -128,14 +129,16 @@ def count_atoms(group: Group, n_data: int, n_atoms: int) -> list[Integers]:
     return [np.bincount(shard.latent["numbers"], minlength=n_atoms) for shard in group]
 
 
-def sum_atoms(group: Group, n_data: int, n_atoms: int) -> list[Floats | None]:
+def sum_atoms(group: Group, n_data: int, n_atoms: int) -> list[Placed | None]:
     """Return the statistics of each atom, those of neighbours together."""
     return add_neighbours(
         group,
+        n_data,
         (
             one_by_one.sum_by_atom(shard.rows(), shard.latent["numbers"], n_atoms, n_data)
             for shard in group
         ),
+        are_whole=False,
     )
 
 

@@ -5,9 +5,9 @@ of a group of shards and of what the move tells it; it may change the shards. An
 counts and a few rows, never labels: these stay where they are, and what changes them is an order
 that the shards carry out before the next question.
 
-Rule 1. Shards are cut as tasks are (:mod:`treestick.moves.tasks`): a power of two of blocks each,
-one after the other, the last one shorter. So what they add up is added to the same bits as in one
-place.
+Rule 1. A shard is a complete subtree of the binary tree of blocks, as a task is
+(:mod:`treestick.moves.tasks`); the last one may be ragged. So what they add up is added to the same
+bits as in one place.
 Rule 2. A datum's randomness is that of its number among all data.
 Rule 3. Questions and orders are functions of modules, with arguments that can be sent; what they do
 depends on nothing else. So a shard that is lost can be made again from its rows and labels and from
@@ -17,10 +17,12 @@ all that it was asked since.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from treestick import contract
 from treestick.moves import candidates as among
 from treestick.moves.assignments import (
     Assign,
@@ -79,14 +81,39 @@ class Op(NamedTuple):
 
 
 def cut_rows(n_data: int, n_pieces: int, most_rows: int | None = None) -> list[Task]:
-    """Return ranges of rows that can be shards: up to eight for each of so many pieces.
+    """Return ranges of rows that can be shards: some eight for each of so many pieces.
 
-    There are more if they would have more rows than they may.
+    There are more if they would have more rows than they may. Those where one piece ends and the
+    next one begins are smaller, so that pieces have about as many rows each.
     """
-    size = int(block_size(n_data))
-    while size * 8 * n_pieces < n_data and (most_rows is None or 2 * size <= most_rows):
+    rows = int(block_size(n_data))
+    n_blocks, size = -(-n_data // rows), 1
+    while size * rows * 8 * n_pieces < n_data and (
+        most_rows is None or 2 * size * rows <= most_rows
+    ):
         size *= 2
-    return [(start, min(start + size, n_data)) for start in range(0, n_data, size)]
+    finest = max(size // 4, 1)
+    inner = {round(k * n_blocks / n_pieces / finest) * finest for k in range(1, n_pieces)}
+    tasks = []
+    for start, stop in pairwise(
+        sorted({0, *(edge for edge in inner if edge < n_blocks), n_blocks})
+    ):
+        block = start
+        while block < stop:
+            own = size
+            while block % own > 0 or (block + own > stop and stop < n_blocks):
+                own //= 2
+            tasks.append((block * rows, min((block + own) * rows, n_data)))
+            block += own
+    return tasks
+
+
+class Placed(NamedTuple):
+    """What shards that are a subtree of the binary tree add up to."""
+
+    block: int
+    """The first of them."""
+    sums: Floats
 
 
 class Shards:
@@ -145,19 +172,17 @@ class Shards:
         self._orders, self._described = [], None
         return self._along(ops, handed)
 
-    def add(self, vectors: Sequence[Floats | None]) -> Floats:
+    def add(self, answers: Sequence[Placed | None]) -> Floats:
         """Return the sum of what shards answered, over the binary tree.
 
         None stands where it is in the answer of one before (:func:`add_neighbours`).
         """
-        first = vectors[0]
-        assert first is not None
-        waiting = nothing_waits(self.n_data, first.size)
-        for number, vector in enumerate(vectors):
-            if vector is not None:
-                push(waiting, number, np.ascontiguousarray(vector).reshape(-1))
+        placed = [answer for answer in answers if answer is not None]
+        waiting = nothing_waits(self.n_data, placed[0].sums.size)
+        for block, sums in placed:
+            push(waiting, block, np.ascontiguousarray(sums).reshape(-1))
         total: Floats = add_up(waiting)
-        return total.reshape(first.shape)
+        return total.reshape(placed[0].sums.shape)
 
     # -- moves -------------------------------------------------------------------------------------
 
@@ -188,7 +213,8 @@ class Shards:
         For a range of rows, or for all.
         """
         task = (0, self.n_data) if task is None else task
-        answers = self.ask(find_all, key, state, task)
+        none = state.statistics[:0]  # nobody looks at them
+        answers = self.ask(find_all, key, state._replace(statistics=none), task)
         state, new_labels = join_found(state, answers)
         self.order(renumber_each, own=new_labels)
         n_tried = sum(found.n_tried for found in answers)
@@ -365,32 +391,42 @@ def describe(group: Group, n_data: int) -> list[Described]:
 
 def sum_all(
     group: Group, n_data: int, model: Any, n_nodes: int
-) -> list[tuple[Floats | None, Described]]:
+) -> list[tuple[Placed | None, Described]]:
     """Return the statistics of each node, those of neighbours together, and what is known."""
     sums = add_neighbours(
         group,
+        n_data,
         (
             sum_range(model, shard.data, shard.labels, 0, shard.labels.size, n_nodes, n_data)
             for shard in group
         ),
+        contract.registered(type(model)).has_whole_statistics,
     )
     return list(zip(sums, describe(group, n_data), strict=True))
 
 
-def add_neighbours(group: Group, vectors: Iterable[Floats]) -> list[Floats | None]:
+def add_neighbours(
+    group: Group, n_data: int, vectors: Iterable[Floats], are_whole: bool
+) -> list[Placed | None]:
     """Add up what shards found as far as the binary tree has them together.
 
-    A sum is in the place of its first shard, and None in those of the others.
+    Whole numbers are all added up: their sums have no rounding, whatever the order. A sum is in the
+    place of its first shard, and None in those of the others.
     """
-    first = group[0].first // group[0].labels.size  # only the last shard of all is shorter
-    joined: list[Floats | None] = []
-    waiting: list[tuple[int, int]] = []  # subtrees: place and size
-    for place, vector in enumerate(vectors):
-        joined.append(vector)
-        at, size = place, 1
-        while waiting and waiting[-1][1] == size and (first + waiting[-1][0]) % (2 * size) == 0:
-            before, _ = waiting.pop()
-            joined[before], joined[at] = joined[before] + joined[at], None  # type: ignore[operator]
-            at, size = before, 2 * size
-        waiting.append((at, size))
+    rows = int(block_size(n_data))
+    joined: list[Placed | None] = []
+    waiting: list[tuple[int, int, int, Floats]] = []  # subtrees: place, first block, size, sums
+    for place, (shard, sums) in enumerate(zip(group, vectors, strict=True)):
+        joined.append(None)
+        at, block, size = place, shard.first // rows, 1
+        while size * rows < shard.labels.size:
+            size *= 2
+        while waiting and (
+            are_whole or (waiting[-1][2] == size and waiting[-1][1] % (2 * size) == 0)
+        ):
+            at, block, _, before = waiting.pop()
+            sums, size = before + sums, 2 * size
+        waiting.append((at, block, size, sums))
+    for at, block, _, sums in waiting:
+        joined[at] = Placed(block, sums)
     return joined

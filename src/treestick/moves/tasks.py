@@ -74,6 +74,32 @@ def join_in_pairs(pieces: Iterable[Any], join: Callable[[Any, Any], Any]) -> Any
     return total
 
 
+def join_subtrees(
+    blocks: Iterable[int], pieces: Iterable[Any], join: Callable[[Any, Any], Any]
+) -> Any:
+    """Join pieces over the binary tree, each of one or more blocks, of which the first is given."""
+    waiting: list[tuple[int, Any]] = []
+    for block, piece in zip(blocks, pieces, strict=True):
+        while len(waiting) > 1 and _meet_first(waiting[-2][0], waiting[-1][0], block):
+            _, last = waiting.pop()
+            waiting[-1] = waiting[-1][0], join(waiting[-1][1], last)
+        waiting.append((block, piece))
+    _, total = waiting.pop()
+    while waiting:
+        total = join(waiting.pop()[1], total)
+    return total
+
+
+@compiled
+def _meet_first(one: int, other: int, last: int) -> bool:
+    """Say whether two blocks meet in the binary tree before the second of them meets a third.
+
+    Two blocks meet at the highest bit in which their numbers differ.
+    """
+    before, now = one ^ other, other ^ last
+    return before < now and before < (before ^ now)  # its highest bit is lower
+
+
 @compiled
 def sum_range(
     model: Any, data: Any, assignments: Integers, start: int, stop: int, n_nodes: int, n_data: int
@@ -144,17 +170,12 @@ def nothing_waits(n_data: int, width: int) -> Waiting:
 
 @compiled
 def push(waiting: Waiting, block: int, sums: Floats) -> None:
-    """Add what a block, behind all that were there, has to add.
+    """Add what a block, or a subtree that begins with it, has to add; it is behind all others.
 
-    Two blocks meet in the binary tree at the highest bit in which their numbers differ. Those that
-    meet before the last of them meets the new one are added up first.
+    Those that meet before the last of them meets the new one are added up first.
     """
     n = waiting.n[0]
-    while n > 1:
-        before = waiting.block[n - 2] ^ waiting.block[n - 1]
-        now = waiting.block[n - 1] ^ block
-        if not (before < now and before < (before ^ now)):  # its highest bit is not lower
-            break
+    while n > 1 and _meet_first(waiting.block[n - 2], waiting.block[n - 1], block):
         _add_last(waiting, n)
         n -= 1
     for k in range(sums.size):

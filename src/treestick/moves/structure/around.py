@@ -190,7 +190,8 @@ def send_children(
 def prepare_targets(model: Any, hull: Hull, around: Integers) -> Targets:
     """Return what it takes to send data to these nodes."""
     _, prepared_width, _ = contract.widths(model)
-    targets = Targets(np.empty((around.size, prepared_width)), np.empty(around.size))
+    prepared, log_weights = np.empty((around.size, prepared_width)), np.empty(around.size)
+    targets = Targets(hull.theta[around], prepared, log_weights)
     for j in range(around.size):
         contract.prepare(model, hull.theta[around[j]], targets.prepared[j])
         targets.log_weights[j] = math.log(hull.nodes[around[j]].n_here + 1.0)

@@ -254,14 +254,11 @@ class Asking:
 
     def _find_chosen(self, chosen: Integers) -> tuple[Integers, list[Integers]]:
         """Return which shard has each datum that was chosen, and what each shard is asked for."""
-        at, wanted = self.setting.at, chosen.copy()
-        shard = np.empty(len(chosen), dtype=np.int64)
-        for k, (label, place) in enumerate(chosen):
-            if label == NULL:
-                shard[k] = np.searchsorted(self.first, place, side="right") - 1
-                wanted[k, 1] -= self.first[shard[k]]
-            else:
-                ends = np.cumsum(at[:, label])
-                shard[k] = np.searchsorted(ends, place, side="right")
-                wanted[k, 1] -= ends[shard[k]] - at[shard[k], label]
+        label, place = chosen.T
+        ends = np.cumsum(self.setting.at, axis=0)
+        by_node = np.sum(ends[:, label] <= place, axis=0)
+        by_number = np.searchsorted(self.first, place, side="right") - 1
+        shard: Integers = np.where(label == NULL, by_number, by_node)
+        before = np.where(label == NULL, self.first[shard], (ends - self.setting.at)[shard, label])
+        wanted = np.column_stack([label, place - before])
         return shard, [wanted[shard == k] for k in range(self.first.size)]

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treestick import contract
 from treestick.contract import DRAWN, GIVEN
+from treestick.moves.assignments import prepare_nodes
 from treestick.moves.rows import take_rows
 from treestick.moves.shards import Group, Shard, add_neighbours
 from treestick.moves.state import Floats, Integers
@@ -28,6 +30,9 @@ from treestick.moves.structure.records import Lead, Pool, Sides, Targets
 from treestick.moves.tasks import sum_rows
 from treestick.random import Key
 from treestick.tree.table import NULL
+
+STATISTICS = 1
+"""Their place among sums."""
 
 
 class Question(NamedTuple):
@@ -60,7 +65,7 @@ class Answer(NamedTuple):
     own: Any
     """Of the shard itself; of each of them."""
     sums: tuple[Any, ...] = ()
-    """What is to be added up; the sums."""
+    """What is to be added up: log probabilities and, behind them, statistics; the sums."""
 
 
 class Aside(NamedTuple):
@@ -87,6 +92,11 @@ def answer_all(
     own: Sequence[Sequence[Any]],
 ) -> list[list[Answer]]:
     """Answer questions, each shard all of them; sums of neighbours are added up."""
+    questions = [
+        (function, ticket, key, tuple(_prepared(model, one) for one in arguments))
+        for function, ticket, key, arguments in questions
+    ]
+    are_whole = contract.registered(type(model)).has_whole_statistics
     answers: list[list[Answer]] = []
     for number, shard in enumerate(group):
         of_shard = []
@@ -97,11 +107,21 @@ def answer_all(
         answers.append(of_shard)
     for k in range(len(questions)):
         vectors = zip(*(of_shard[k].sums for of_shard in answers), strict=True)
-        added = [add_neighbours(group, each) for each in vectors]
+        added = [
+            add_neighbours(group, n_data, each, are_whole and place == STATISTICS)
+            for place, each in enumerate(vectors)
+        ]
         for place, of_shard in enumerate(answers):
             sums = tuple(each[place] for each in added)
             of_shard[k] = of_shard[k]._replace(sums=sums)
     return answers
+
+
+def _prepared(model: Any, argument: Any) -> Any:
+    """Return an argument with what likelihoods need, which is not sent."""
+    if isinstance(argument, Sides | Lead | Targets):
+        return argument._replace(prepared=prepare_nodes(model, argument.theta))
+    return argument
 
 
 # -- rows ------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ class Pool(NamedTuple):
 class Targets(NamedTuple):
     """Nodes that data of B may go to."""
 
+    theta: Floats
     prepared: Floats
     log_weights: Floats
     """From how many data they have."""

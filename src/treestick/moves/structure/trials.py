@@ -253,7 +253,7 @@ class Trial:
             rows = np.append(changed.rows, changed.b)
             targets, after = nearby.prepare_targets(model, hull, around), self._copy(rows)
             self._set(changed.rows, changed.theta, changed.statistics)
-            _, back = yield Question(about.weigh_back, (ticket, targets), labels)
+            _, back = yield Question(about.weigh_back, (ticket, _sent(targets)), labels)
             if changed.log_ratio + back.sums[0][0] > changed.level:
                 new = int(hull.nodes[changed.b].label)
                 given = np.array(answer.own)
@@ -271,7 +271,7 @@ class Trial:
         self._expect([going.b, *going.children], going.b)
         around, label = going.around, int(hull.nodes[going.b].label)
         targets = nearby.prepare_targets(model, hull, around)
-        ticket, answer = yield Question(about.send, (label, targets), [label])
+        ticket, answer = yield Question(about.send, (label, _sent(targets)), [label])
         n_taken, sums = np.sum(answer.own, axis=0), answer.sums[1]
         changed = typed(
             insert.begin_death(
@@ -375,8 +375,8 @@ def typed(record: Any) -> Any:
 
 
 def _sent(found: Any) -> Any:
-    """Return what a launch has found without what data do not look at."""
-    return found._replace(theta=np.empty((0, 0)))
+    """Return what data are to look at without what they prepare themselves, which is larger."""
+    return found._replace(prepared=np.empty((0, 0)))
 
 
 # -- the order of nodes ----------------------------------------------------------------------------
