@@ -610,7 +610,8 @@ def test_shared_noise_is_drawn_once() -> None:
 # -- the contract ----------------------------------------------------------------------------------
 
 
-FUNCTIONS = [n for n in contract.NodeModel._fields[2:] if n != "has_atoms"]
+FLAGS = contract.NodeModel._field_defaults
+FUNCTIONS = [name for name in contract.NodeModel._fields[2:] if name not in FLAGS]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
