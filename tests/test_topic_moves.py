@@ -22,6 +22,7 @@ from treestick.moves.structure.plan import MOVES, move_structure
 from treestick.moves.topics import TopicMoves
 from treestick.random import make_key
 from treestick.tokens.gibbs import COLLAPSED, INSTANTIATED
+from treestick.tokens.latent import FOR_START
 
 TASKS = [(0, 3), (3, N_DATA)]
 N_MOVED = 1600
@@ -164,6 +165,13 @@ def test_threads_and_tasks_change_nothing(moves: TopicMoves) -> None:
     for a, b in zip(results[0].latent.counts, results[1].latent.counts, strict=True):
         assert np.array_equal(a, b)
     assert np.array_equal(results[0].latent.topics, results[1].latent.topics)
+
+
+def test_turns_have_streams_of_their_own() -> None:
+    """Parts of a sweep's randomness: those of documents, of each turn, and of LDA at the start."""
+    parts = [1, *(topics.FIRST_TURN + turn for turn in range(chain.TOKEN_TURNS)), FOR_START]
+    assert len(set(parts)) == len(parts)
+    assert max(parts) == FOR_START
 
 
 def test_a_state_with_unbounded_topics_holds_together() -> None:

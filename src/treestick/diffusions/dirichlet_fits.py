@@ -236,7 +236,7 @@ def _see_children(
     for w in range(0, n_outcomes, WIDTH):
         p = packs.load(theta, w, 0.0)
         b = shapes_from(concentration, persistence, base, theta, w)
-        # As a pack, exp ends at exp(-708), which is not next to nothing beside a base measure.
+        # Packs' exp ends at exp(-708): more than nothing, beside shapes that are next to nothing.
         from_parent = packs.where_less(_NO_PROBABILITY, p, packs.exp(p), 0.0)
         share = concentration * persistence * from_parent / b
         psi, trigamma = polygammas(1.0 + b)

@@ -19,7 +19,8 @@ further from 1 than 1.5 x, as long as x is at most 1/3. So cumulative sums, the 
 u * total at which the draw falls each change by at most 1.5 x * total. A draw further than 3 x *
 total from the cumulative sums next to it, and rounding besides, is the same with the new weights;
 any other one is made again, and all are where x > 1/3. If both tokens are of one word, its counts
-change too, and the draw is made again. With ten thousand tokens of a topic that is one in 500.
+change too, and the draw is made again. With twenty thousand tokens of a topic that is one token in
+400.
 """
 
 import numpy as np
