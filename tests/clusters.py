@@ -107,7 +107,7 @@ def local_cluster(n_workers: int, n_threads: int = 1, **options: Any) -> Iterato
         yield cluster, client
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(is_so: Callable[[], bool], seconds: float = 240.0) -> None:
     """Wait for something that another process does."""
     end = time.monotonic() + seconds
     while not is_so():
