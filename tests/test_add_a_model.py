@@ -85,13 +85,13 @@ def test_likelihoods_are_scipys(poisson: Any) -> None:
     c = model.concentration
     of_seen = np.sum(stats.poisson.logpmf(ROWS, np.exp(theta)), axis=1)
     of_unseen = np.sum(stats.nbinom.logpmf(ROWS, c, c / (c + np.exp(theta))), axis=1)
-    out, statistics = np.empty(ABREAST), np.zeros(3)
+    out, statistics = np.empty((1, ABREAST)), np.zeros(3)
     side_by_side = np.ascontiguousarray(np.array([seen, unseen] * (ABREAST // 2)).T)
     for n in range(3):
         assert contract.log_likelihood(model, data, n, seen) == pytest.approx(of_seen[n])
         assert contract.log_likelihood(model, data, n, unseen) == pytest.approx(of_unseen[n])
-        contract.log_likelihoods(model, data, n, side_by_side, out)
-        np.testing.assert_allclose(out, [of_seen[n], of_unseen[n]] * (ABREAST // 2))
+        contract.log_likelihoods(model, data, n, n + 1, side_by_side, out)
+        np.testing.assert_allclose(out[0], [of_seen[n], of_unseen[n]] * (ABREAST // 2))
         contract.add_statistics(model, data, n, statistics)
     of_sums = contract.log_likelihood_of_sums(model, theta, 3.0, statistics)
     assert of_sums == pytest.approx(of_seen.sum())

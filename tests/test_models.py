@@ -825,8 +825,11 @@ def test_likelihoods_side_by_side_are_those_one_by_one(kind: str, n_dimensions: 
     prepared = np.empty((ABREAST, width))
     for k in range(ABREAST):
         contract.prepare(model, rng.normal(size=n_dimensions), prepared[k])
-    out = np.empty(ABREAST)
-    for n in range(5):
-        contract.log_likelihoods(model, data, n, np.ascontiguousarray(prepared.T), out)
+    side_by_side = np.ascontiguousarray(prepared.T)
+    out, alone = np.empty((4, ABREAST)), np.empty((1, ABREAST))
+    contract.log_likelihoods(model, data, 1, 5, side_by_side, out)
+    for n in range(1, 5):
         expected = [contract.log_likelihood(model, data, n, row) for row in prepared]
-        np.testing.assert_allclose(out, expected, rtol=1e-12)
+        np.testing.assert_allclose(out[n - 1], expected, rtol=1e-12)
+        contract.log_likelihoods(model, data, n, n + 1, side_by_side, alone)
+        np.testing.assert_array_equal(out[n - 1], alone[0])

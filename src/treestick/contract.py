@@ -196,12 +196,13 @@ def log_likelihood(model: Any, data: Any, n: int, prepared: Any) -> float:
 
 
 @_stands_for_the_models
-def log_likelihoods(model: Any, data: Any, n: int, prepared: Any, out: Any) -> None:
-    """Write the log likelihood of datum ``n`` at :data:`treestick.wide.ABREAST` nodes to ``out``.
+def log_likelihoods(model: Any, data: Any, first: int, last: int, prepared: Any, out: Any) -> None:
+    """Write log likelihoods of data at :data:`treestick.wide.ABREAST` nodes, a row for each datum.
 
-    Column k of ``prepared`` is what :func:`prepare` writes for node k: with nodes side by side, the
-    processor computes several at once. A number may differ in its last bits from that of
-    :func:`log_likelihood`, but not from call to call.
+    The data are those from ``first`` to before ``last``. Column k of ``prepared`` is what
+    :func:`prepare` writes for node k: with nodes side by side, the processor computes several at
+    once. A number may differ in its last bits from that of :func:`log_likelihood`, but not from
+    call to call, whatever data it is asked for with.
     """
 
 

@@ -17,13 +17,16 @@ Floats = npt.NDArray[np.float64]
 
 
 @compiled
-def log_likelihoods(model: Any, data: Any, n: int, prepared: Floats, out: Floats) -> None:
+def log_likelihoods(
+    model: Any, data: Any, first: int, last: int, prepared: Floats, out: Floats
+) -> None:
     """One node after the other, by the model's ``log_likelihood``."""
     row = np.empty(prepared.shape[0])
     for k in range(ABREAST):
         for j in range(row.size):
             row[j] = prepared[j, k]
-        out[k] = contract.log_likelihood(model, data, n, row)
+        for n in range(first, last):
+            out[n - first, k] = contract.log_likelihood(model, data, n, row)
 
 
 @compiled

@@ -65,6 +65,8 @@ from treestick.wide import ABREAST, add_rows
 Floats = npt.NDArray[np.float64]
 
 DIMENSIONS_PER_PART = 64
+BYTES_AT_ONCE = 4
+"""Of the data, in likelihoods at many nodes: a table of 16 KiB."""
 SLICE_SHARE = 0.1
 """In this share of the sweeps the slice move follows the Hamiltonian one."""
 TARGET_ACCEPTANCE = 0.9
@@ -218,28 +220,38 @@ def log_likelihood(model: Bernoulli, data: Bits, n: int, prepared: Floats) -> fl
 
 
 @compiled
-def log_likelihoods(model: Bernoulli, data: Bits, n: int, prepared: Floats, out: Floats) -> None:
-    """Write the log probability of datum ``n`` at several nodes, two bytes of bits at a time."""
+def log_likelihoods(
+    model: Bernoulli, data: Bits, first: int, last: int, prepared: Floats, out: Floats
+) -> None:
+    """Write the log probabilities of data at several nodes, two bytes of bits at a time.
+
+    All data have their turn with a few bytes before the next ones, so that these rows of the table
+    stay in the nearest cache.
+    """
     packed = data.packed
-    n_bytes = packed.shape[1]
-    for k in range(ABREAST):
-        out[k] = prepared[0, k]
-    start = 1
-    for byte in range(0, n_bytes - 1, 2):
-        one, two = np.int64(packed[n, byte]), np.int64(packed[n, byte + 1])
-        add_rows(
-            out,
-            prepared,
-            start + (one & 15),
-            start + 16 + (one >> 4),
-            start + 32 + (two & 15),
-            start + 48 + (two >> 4),
-        )
-        start += 64
-    if n_bytes % 2 == 1:
-        one = np.int64(packed[n, n_bytes - 1])
-        # Row 1, no bit of the first four, is zero.
-        add_rows(out, prepared, start + (one & 15), start + 16 + (one >> 4), 1, 1)
+    n_whole = packed.shape[1] // 2 * 2
+    for n in range(first, last):
+        for k in range(ABREAST):
+            out[n - first, k] = prepared[0, k]
+    for first_byte in range(0, n_whole, BYTES_AT_ONCE):
+        for n in range(first, last):
+            for byte in range(first_byte, min(first_byte + BYTES_AT_ONCE, n_whole), 2):
+                one, two = np.int64(packed[n, byte]), np.int64(packed[n, byte + 1])
+                start = 1 + 32 * byte
+                add_rows(
+                    out[n - first],
+                    prepared,
+                    start + (one & 15),
+                    start + 16 + (one >> 4),
+                    start + 32 + (two & 15),
+                    start + 48 + (two >> 4),
+                )
+    if n_whole < packed.shape[1]:
+        start = 1 + 32 * n_whole
+        for n in range(first, last):
+            one = np.int64(packed[n, n_whole])
+            # Row 1, no bit of the first four, is zero.
+            add_rows(out[n - first], prepared, start + (one & 15), start + 16 + (one >> 4), 1, 1)
 
 
 @compiled

@@ -215,19 +215,23 @@ def log_likelihood(model: Gaussian, data: Reals, n: int, prepared: Floats) -> fl
 
 
 @compiled
-def log_likelihoods(model: Gaussian, data: Reals, n: int, prepared: Floats, out: Floats) -> None:
-    """Write the log density of datum ``n`` at several nodes."""
+def log_likelihoods(
+    model: Gaussian, data: Reals, first: int, last: int, prepared: Floats, out: Floats
+) -> None:
+    """Write the log densities of data at several nodes."""
     values = data.values
     n_dimensions = values.shape[1]
-    for k in range(ABREAST):
-        out[k] = 0.0
-    for d in range(n_dimensions):
-        value = values[n, d]
+    for n in range(first, last):
+        logs = out[n - first]
         for k in range(ABREAST):
-            x = value - prepared[1 + d, k]
-            out[k] += x * x * prepared[1 + n_dimensions + d, k]
-    for k in range(ABREAST):
-        out[k] = prepared[0, k] - 0.5 * out[k]
+            logs[k] = 0.0
+        for d in range(n_dimensions):
+            value = values[n, d]
+            for k in range(ABREAST):
+                x = value - prepared[1 + d, k]
+                logs[k] += x * x * prepared[1 + n_dimensions + d, k]
+        for k in range(ABREAST):
+            logs[k] = prepared[0, k] - 0.5 * logs[k]
 
 
 @compiled

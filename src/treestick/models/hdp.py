@@ -163,10 +163,13 @@ def log_likelihood(model: Measures, data: Drawn, n: int, prepared: Floats) -> fl
 
 
 @compiled
-def log_likelihoods(model: Measures, data: Drawn, n: int, prepared: Floats, out: Floats) -> None:
-    """Write the log density of datum ``n`` and its atom at several nodes."""
-    for k in range(ABREAST):
-        out[k] = data.log_density[n] + prepared[data.atom[n], k]
+def log_likelihoods(
+    model: Measures, data: Drawn, first: int, last: int, prepared: Floats, out: Floats
+) -> None:
+    """Write the log densities of data and their atoms at several nodes."""
+    for n in range(first, last):
+        for k in range(ABREAST):
+            out[n - first, k] = data.log_density[n] + prepared[data.atom[n], k]
 
 
 @compiled

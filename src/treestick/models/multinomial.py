@@ -186,9 +186,15 @@ def log_likelihood(model: Multinomial, data: Counts, n: int, prepared: Floats) -
 
 @compiled
 def log_likelihoods(
-    model: Multinomial, data: Counts, n: int, prepared: Floats, out: Floats
+    model: Multinomial, data: Counts, first: int, last: int, prepared: Floats, out: Floats
 ) -> None:
-    """Write the log probability of datum ``n`` at several nodes, unseen ones among them or not."""
+    """Write the log probabilities of data at several nodes, unseen ones among them or not."""
+    for n in range(first, last):
+        _write_logs(data, n, prepared, out[n - first])
+
+
+@compiled
+def _write_logs(data: Counts, n: int, prepared: Floats, out: Floats) -> None:
     first, last = data.start[n], data.start[n] + data.n_entries[n]
     for k in range(0, ABREAST, WIDTH):
         concentration = load(prepared[0], k, 0.0)

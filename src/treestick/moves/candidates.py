@@ -40,11 +40,23 @@ from treestick.moves.assignments import (
 from treestick.moves.prune import prune_to
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.moves.tasks import Run, Task
+from treestick.packs import (
+    WIDTH,
+    any_less,
+    exp,
+    fill,
+    larger,
+    largest_of,
+    load,
+    store,
+    total,
+    where_less,
+)
 from treestick.random import Key, Purpose, key_for, open_stream, reopen, uniform
 from treestick.tree.table import NULL, NodeTable, grow
 from treestick.wide import ABREAST
 
-BLOCK = 64
+BLOCK = 512
 """Data that are computed together, some nodes after the others, which stay in the cache."""
 FAR = 40.0
 """A node so much less likely (in nats) than the likeliest has no chance: below rounding."""
@@ -233,31 +245,86 @@ def draw_among(
 
     ``first_datum`` is the number of datum 0 among all that there are, here and elsewhere.
     """
-    rows, log_mass = choices.rows, choices.log_mass
     stream = open_stream(key)
-    log_p = np.empty((BLOCK, prepared.shape[0], ABREAST))
+    n_groups = prepared.shape[0]
+    log_mass = np.full(n_groups * ABREAST, -math.inf)
+    log_mass[: choices.rows.size] = choices.log_mass
+    p = np.empty((n_groups, BLOCK, ABREAST))
+    largest = np.empty(BLOCK)
+    totals = np.empty((BLOCK, n_groups))
     for first in range(start, stop, BLOCK):
         last = min(first + BLOCK, stop)
-        for group in range(prepared.shape[0]):
-            for n in range(first, last):
-                contract.log_likelihoods(model, data, n, prepared[group], log_p[n - first, group])
+        _weigh(model, data, first, last, log_mass, prepared, p, largest, totals)
         for n in range(first, last):
             found[n] = assignments[n]
-            if not choices.is_candidate[assignments[n]]:
-                continue
-            p = log_p[n - first].reshape(-1)
-            largest = -math.inf
-            for k in range(rows.size):
-                p[k] += log_mass[k]
-                largest = max(largest, p[k])
-            total = 0.0
-            for k in range(rows.size):
-                p[k] = math.exp(p[k] - largest) if p[k] > largest - FAR else 0.0
-                total += p[k]
-            reopen(stream, key_for(key, Purpose.CANDIDATE, first_datum + n))
-            dart = uniform(stream) * total
-            for k in range(rows.size):
-                dart -= p[k]
-                if dart < 0.0:
-                    found[n] = rows[k]
+            if choices.is_candidate[assignments[n]]:
+                reopen(stream, key_for(key, Purpose.CANDIDATE, first_datum + n))
+                k = _choose(uniform(stream), totals[n - first], p[:, n - first])
+                if k != NULL:
+                    found[n] = choices.rows[k]
+
+
+@compiled
+def _weigh(
+    model: Any,
+    data: Any,
+    first: int,
+    last: int,
+    log_mass: Floats,
+    prepared: Floats,
+    p: Floats,
+    largest: Floats,
+    totals: Floats,
+) -> None:
+    """Write the weights of all nodes, the largest being 1, and their total of each group.
+
+    The data are those from ``first`` to before ``last``; all have their turn with a group of nodes
+    before the next one, so that it stays in the cache.
+    """
+    n_data = last - first
+    largest[:n_data] = -math.inf
+    for group in range(prepared.shape[0]):
+        contract.log_likelihoods(model, data, first, last, prepared[group], p[group])
+        for n in range(n_data):
+            logs = p[group, n]
+            most = fill(largest[n])
+            for k in range(0, ABREAST, WIDTH):
+                log_p = load(logs, k, 0.0) + load(log_mass, group * ABREAST + k, 0.0)
+                store(logs, k, log_p)
+                most = larger(most, log_p)
+            largest[n] = largest_of(most)
+    for group in range(prepared.shape[0]):
+        for n in range(n_data):
+            logs = p[group, n]
+            sums = fill(0.0)
+            for k in range(0, ABREAST, WIDTH):
+                log_p = load(logs, k, 0.0)
+                weight = fill(0.0)
+                if any_less(largest[n] - FAR, log_p):
+                    weight = exp(larger(log_p - largest[n], -FAR))
+                    weight = where_less(largest[n] - FAR, log_p, weight, 0.0)
+                store(logs, k, weight)
+                sums = sums + weight
+            totals[n, group] = total(sums)
+
+
+@compiled
+def _choose(u: float, totals: Floats, p: Floats) -> int:
+    """Return a node with a chance proportional to its weight, or NULL if none has any."""
+    whole = 0.0
+    for group in range(totals.size):
+        whole += totals[group]
+    dart = u * whole
+    for group in range(totals.size):
+        if dart >= totals[group]:
+            dart -= totals[group]
+            continue
+        found = NULL
+        for k in range(ABREAST):
+            if p[group, k] > 0.0:
+                found = group * ABREAST + k
+                if dart < p[group, k]:
                     break
+                dart -= p[group, k]
+        return found
+    return NULL

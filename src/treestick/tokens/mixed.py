@@ -66,14 +66,18 @@ def log_likelihood(model: Mixed, data: Counts, n: int, prepared: Floats) -> floa
 
 
 @compiled
-def log_likelihoods(model: Mixed, data: Counts, n: int, prepared: Floats, out: Floats) -> None:
-    """Write the log probability of the words of document ``n`` at several nodes."""
-    for k in range(ABREAST):
-        out[k] = data.log_coefficient[n]
-    for e in range(data.start[n], data.start[n] + data.n_entries[n]):
-        count, row = data.counts[e], data.outcomes[e]
+def log_likelihoods(
+    model: Mixed, data: Counts, first: int, last: int, prepared: Floats, out: Floats
+) -> None:
+    """Write the log probabilities of the words of documents at several nodes."""
+    for n in range(first, last):
+        logs = out[n - first]
         for k in range(ABREAST):
-            out[k] += count * prepared[row, k]
+            logs[k] = data.log_coefficient[n]
+        for e in range(data.start[n], data.start[n] + data.n_entries[n]):
+            count, row = data.counts[e], data.outcomes[e]
+            for k in range(ABREAST):
+                logs[k] += count * prepared[row, k]
 
 
 contract.register(

@@ -273,8 +273,8 @@ def _compute(
     for levels in range(prepared.shape[0]):
         for k in range(first, last):
             contract.log_likelihoods(
-                model, data, batch[k], prepared[levels, block],
-                log_f[levels, k, start : start + ABREAST],
+                model, data, batch[k], batch[k] + 1, prepared[levels, block],
+                log_f[levels, k, start : start + ABREAST].reshape((1, ABREAST)),
             )  # fmt: skip
 
 
