@@ -67,14 +67,13 @@ def test_move_leaves_the_joint_law_of_other_models_invariant(name: str, model: s
 
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["gaussian", "bernoulli", "multinomial"])
-def test_batches_of_singles_leave_the_joint_law_invariant(
+def test_leaves_that_are_not_all_small_leave_the_joint_law_invariant(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With batches shorter than the proposals of a move, and leaves that are not all small."""
     module = planted(
         "treestick.moves.structure.singles",
-        "MOST_AT_LEAF = 32\nLEVELS = 3\nBATCH = 32\n",
-        "MOST_AT_LEAF = 1\nLEVELS = 3\nBATCH = 3\n",
+        "MOST_AT_LEAF = 32\n",
+        "MOST_AT_LEAF = 1\n",
     )
     monkeypatch.setitem(MOVES, "leaf_singles", (module.move_singles, module.SMALL_LEAVES))
     monkeypatch.setattr("treestick.moves.structure.plan.move_singles", module.move_singles)

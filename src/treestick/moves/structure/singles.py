@@ -38,15 +38,15 @@ Rule 1. New chains have at most ``LEVELS`` nodes, or fewer if the model has clos
 begin below a leaf that is integrated out, and a datum at the end of one that does stays. Which
 places take part is a function of the tree without the datum, so this is Gibbs sampling within a
 fixed set.
-Rule 2. Likelihoods are computed for ``BATCH`` data at a time, ``ABREAST`` nodes at once. They hold
-for the whole batch but for those of new nodes, and of leaves that lost or got data.
+Rule 2. Likelihoods of all data to be moved are computed at the beginning, ``ABREAST`` nodes at
+once. They hold to the end but for those of new nodes, and of leaves that lost or got data.
 Rule 3. What comes and goes are small nodes, so their data are visited more often than others: with
 N data, and M nodes that have some, each of those to be moved is chosen with probability
 
     1 / (2 N) + 1 / (2 M n),        n data being at its node:
 
 any datum, or any datum of any node. All of them, X[1], ..., X[K], are chosen before the first
-moves; X may span several batches of rule 2. So tree and X together have the law
+moves. So tree and X together have the law
 p(tree) s(X | tree), where s is the product of these probabilities; a datum that was chosen twice
 counts twice. Once X[k] has moved, it is forgotten: summed over all values of X[1], ..., X[k], the
 law is p(tree) times the product over the others, which is all that later moves need to know. So the
@@ -88,7 +88,6 @@ from treestick.wide import ABREAST
 GIVEN_LEAVES, SMALL_LEAVES = 0, 1
 MOST_AT_LEAF = 32
 LEVELS = 3
-BATCH = 32
 MOST_LOGS = 2**14
 
 
@@ -155,11 +154,10 @@ def move_chosen(
     _, prepared_width, _ = contract.widths(model)
     n_blocks = -(-hull.nodes.size // ABREAST)
     n_levels = min(LEVELS, contract.n_exact_levels(model))
-    prepared = np.zeros((n_levels + 1, n_blocks, prepared_width, ABREAST))
-    for k in range(hull.counts[ALIVE]):
-        _prepare(model, hull, hull.nodes[k].alive, most, prepared)
-    batch = np.empty(BATCH, dtype=np.int64)
-    log_f = np.empty((n_levels + 1, BATCH, n_blocks * ABREAST))
+    prepared = np.zeros((n_levels + 1, prepared_width, ABREAST))
+    log_f = np.empty((n_levels + 1, n, n_blocks * ABREAST))
+    for block in range(n_blocks):
+        _compute(model, data, hull, most, chosen, block, prepared, log_f)
     desk = Desk(
         np.empty((n_levels + 1, n_blocks * ABREAST)), np.empty(hull.nodes.size),
         np.empty(prepared_width), np.empty(hull.theta.shape[1]),
@@ -168,35 +166,27 @@ def move_chosen(
     logs = _make_logs(sticks, hull)
     for number in chosen:
         desk.n_chosen[on.node_of(hull, number)] += 1
-    for start in range(first, first + n, BATCH):
-        n_batch = min(BATCH, first + n - start)
-        batch[:n_batch] = chosen[start - first : start - first + n_batch]
-        for block in range(n_blocks):
-            if _is_in_use(hull, block):
-                _compute(model, data, batch, 0, n_batch, block, prepared, log_f)
-        for k in range(n_batch):
-            stream = open_stream(key_for(key, Purpose.STRUCTURE, start + k))
-            for _ in range(N_WORDS):
-                uniform(stream)  # they chose the datum
-            counts[0] += 1
-            before = on.node_of(hull, batch[k])
-            desk.n_times[0] = np.sum(chosen[start - first + k :] == batch[k])
-            desk.n_chosen[before] -= desk.n_times[0]
-            n_new = _move_one(
-                stream, model, data, sticks, hull, most, batch[k], log_f[:, k], desk, logs
-            )
-            row = on.node_of(hull, batch[k])
-            desk.n_chosen[row] += desk.n_times[0] - 1
-            counts[1] += row != before or n_new != 0
-            if most > 0 and row != before:  # rule 2
-                if hull.nodes[before].place != NULL:
-                    _prepare(model, hull, before, most, prepared)
-                    _compute(model, data, batch, k + 1, n_batch, before // ABREAST, prepared, log_f)
-                n_new = max(n_new, 1)
-            for _ in range(n_new):
-                _prepare(model, hull, row, most, prepared)
-                _compute(model, data, batch, k + 1, n_batch, row // ABREAST, prepared, log_f)
-                row = hull.nodes[row].parent
+    for k in range(n):
+        stream = open_stream(key_for(key, Purpose.STRUCTURE, first + k))
+        for _ in range(N_WORDS):
+            uniform(stream)  # they chose the datum
+        counts[0] += 1
+        before = on.node_of(hull, chosen[k])
+        desk.n_times[0] = np.sum(chosen[k:] == chosen[k])
+        desk.n_chosen[before] -= desk.n_times[0]
+        n_new = _move_one(
+            stream, model, data, sticks, hull, most, chosen[k], log_f[:, k], desk, logs
+        )
+        row = on.node_of(hull, chosen[k])
+        desk.n_chosen[row] += desk.n_times[0] - 1
+        counts[1] += row != before or n_new != 0
+        if most > 0 and row != before:  # rule 2
+            if hull.nodes[before].place != NULL:
+                _compute_again(model, data, hull, most, chosen, k + 1, before, prepared, log_f)
+            n_new = max(n_new, 1)
+        for _ in range(n_new):
+            _compute_again(model, data, hull, most, chosen, k + 1, row, prepared, log_f)
+            row = hull.nodes[row].parent
     return counts
 
 
@@ -232,50 +222,70 @@ def _prepare_leaf(model: Any, hull: Hull, row: int, theta: Floats, prepared: Flo
 
 
 @compiled
-def _prepare(model: Any, hull: Hull, row: int, most: int, prepared: Floats) -> None:
-    """Prepare likelihoods at a node, and at the end of chains below it."""
-    one = np.empty(prepared.shape[2])
-    block, lane = row // ABREAST, row % ABREAST
-    for levels in range(prepared.shape[0]):
-        if _is_small_leaf(hull, row, most):
-            if levels > 0:
-                break  # rule 1
+def _prepare(model: Any, hull: Hull, row: int, most: int, prepared: Floats) -> int:
+    """Prepare likelihoods at a node, and at the end of chains below it; return how many."""
+    one = np.empty(prepared.shape[1])
+    is_small = _is_small_leaf(hull, row, most)
+    n_prepared = 1 if is_small else prepared.shape[0]  # rule 1
+    for levels in range(n_prepared):
+        if is_small:
             _prepare_leaf(model, hull, row, np.empty(hull.theta.shape[1]), one)
         elif levels == 0:
             contract.prepare(model, hull.theta[row], one)
         else:
             contract.prepare_unseen(model, hull.theta[row], levels, one)
         for j in range(one.size):
-            prepared[levels, block, j, lane] = one[j]
-
-
-@compiled
-def _is_in_use(hull: Hull, block: int) -> bool:
-    for row in range(block * ABREAST, min((block + 1) * ABREAST, hull.nodes.size)):
-        if hull.nodes[row].place != NULL:
-            return True
-    return False
+            prepared[levels, j, row % ABREAST] = one[j]
+    return n_prepared
 
 
 @compiled
 def _compute(
     model: Any,
     data: Any,
-    batch: Integers,
-    first: int,
-    last: int,
+    hull: Hull,
+    most: int,
+    chosen: Integers,
     block: int,
     prepared: Floats,
     log_f: Floats,
 ) -> None:
-    """Write the log likelihoods of data of a batch, ``first`` to ``last``, at nodes of a block."""
+    """Write the log likelihoods of all data at the nodes of a block.
+
+    What is written for rows that no node has means nothing, and is not read; nor is that of chains
+    below a leaf that is integrated out.
+    """
     start = block * ABREAST
-    for levels in range(prepared.shape[0]):
-        for k in range(first, last):
+    n_prepared = 0
+    for row in range(start, min(start + ABREAST, hull.nodes.size)):
+        if hull.nodes[row].place != NULL:
+            n_prepared = max(n_prepared, _prepare(model, hull, row, most, prepared))
+    for levels in range(n_prepared):
+        for k in range(chosen.size):
             contract.log_likelihoods(
-                model, data, batch[k], batch[k] + 1, prepared[levels, block],
+                model, data, chosen[k], chosen[k] + 1, prepared[levels],
                 log_f[levels, k, start : start + ABREAST].reshape((1, ABREAST)),
             )  # fmt: skip
+
+
+@compiled
+def _compute_again(
+    model: Any,
+    data: Any,
+    hull: Hull,
+    most: int,
+    chosen: Integers,
+    first: int,
+    row: int,
+    prepared: Floats,
+    log_f: Floats,
+) -> None:
+    """Write the log likelihoods of those from ``first`` on at a node that has changed."""
+    logs = np.empty((1, ABREAST))
+    for levels in range(_prepare(model, hull, row, most, prepared)):
+        for k in range(first, chosen.size):
+            contract.log_likelihoods(model, data, chosen[k], chosen[k] + 1, prepared[levels], logs)
+            log_f[levels, k, row] = logs[0, row % ABREAST]
 
 
 @compiled
