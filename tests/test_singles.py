@@ -8,13 +8,22 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from joint import GaussianOracle, draw_joint
+from joint import BernoulliOracle, GaussianOracle, MultinomialOracle, Oracle, draw_joint
 from laws import ALARM
+from planting import planted_function
 from treestick.moves.state import State
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.chosen import choose_singles, find_chosen
 from treestick.moves.structure.hull import ALIVE, Hull, loosen
-from treestick.moves.structure.singles import LEVELS, Desk, _choose, _make_logs
+from treestick.moves.structure.singles import (
+    GIVEN_LEAVES,
+    LEVELS,
+    SMALL_LEAVES,
+    Desk,
+    _choose,
+    _make_logs,
+    move_singles,
+)
 from treestick.random import Purpose, key_for, make_key, open_stream
 
 N_DATA = 9
@@ -98,3 +107,41 @@ def test_weights_of_places_are_those_of_the_trees(most: int) -> None:
         np.testing.assert_allclose(weights, shares / max(shares) * max(weights), rtol=1e-10)
         n_compared += len(weights)
     assert min(n_compared, n_of_empty_nodes, n_of_mates) > 20
+
+
+ORACLES: dict[str, Oracle] = {
+    "gaussian": GaussianOracle(),
+    "bernoulli": BernoulliOracle(),
+    "multinomial": MultinomialOracle(),
+}
+CHANGED = "        if most > 0 and row != before:  # rule 2\n"
+ANEW = """        for block in range(n_blocks):
+            _compute(model, data, hull, most, chosen, block, prepared, log_f)
+"""
+"""All likelihoods, after each move. Of data that have moved too, which are not asked for again."""
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_likelihoods_that_hold_are_those_computed_anew(name: str) -> None:
+    """Rule 2: where a datum goes depends on no likelihood of before."""
+    n_data, n = 60, 40
+    of_module = ("treestick.moves.structure.singles", "move_singles")
+    always = planted_function(*of_module, CHANGED, ANEW + CHANGED)
+    never = planted_function(*of_module, CHANGED, "        if most > 99 and row != before:\n")
+    n_moved = n_wrong = 0
+    for seed in range(20):
+        state, data = draw_joint(np.random.default_rng(seed), ORACLES[name], n_data=n_data)
+        for kind in (GIVEN_LEAVES, SMALL_LEAVES):
+            hulls = [loosen(state, LEVELS * n) for _ in range(3)]
+            for move, hull in zip((move_singles, always, never), hulls, strict=True):
+                moved = move(make_key(seed), state.model, data, state.sticks, hull, kind, 0, n)
+                n_moved += int(moved[1])
+            kept, anew, wrong = hulls
+            np.testing.assert_array_equal(kept.labels, anew.labels)
+            np.testing.assert_array_equal(kept.nodes, anew.nodes)
+            alive = kept.nodes["alive"][: kept.counts[ALIVE]]
+            np.testing.assert_array_equal(kept.theta[alive], anew.theta[alive])
+            if kind == SMALL_LEAVES:
+                n_wrong += bool((kept.labels != wrong.labels).any())
+    assert n_moved > 100
+    assert n_wrong > 0  # what has changed does matter
