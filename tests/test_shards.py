@@ -270,7 +270,7 @@ def test_sums_over_some_rows_follow_the_same_tree(n_data: int, seed: int) -> Non
     data = Reals(rng.normal(size=(n_data, 3)) * 10.0 ** rng.integers(-8, 8, size=(n_data, 1)))
     labels = rng.integers(2, size=n_data)
     rows = np.flatnonzero(labels == 1)
-    whole = sum_range(model, data, labels, 0, n_data, 2, n_data)[1]
+    whole = sum_range(model, data, labels, 0, n_data, 2, n_data).spread(2)[1]
     assert sum_rows(model, data, rows, n_data).tobytes() == whole.tobytes()
     terms = np.hstack([data.values, data.values**2])[rows]
     assert sum_terms(terms, rows, n_data).tobytes() == whole.tobytes()

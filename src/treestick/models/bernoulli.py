@@ -65,6 +65,9 @@ from treestick.wide import ABREAST, add_rows
 Floats = npt.NDArray[np.float64]
 
 DIMENSIONS_PER_PART = 64
+BITS_OF_BYTES = np.unpackbits(
+    np.arange(256, dtype=np.uint8)[:, np.newaxis], axis=1, bitorder="little"
+).astype(np.float64)
 BYTES_AT_ONCE = 4
 """Of the data, in likelihoods at many nodes: a table of 16 KiB."""
 SLICE_SHARE = 0.1
@@ -257,12 +260,9 @@ def log_likelihoods(
 @compiled
 def add_statistics(model: Bernoulli, data: Bits, n: int, statistics: Floats) -> None:
     """Add the bits of datum ``n``."""
-    for byte in range(statistics.size // 8):
-        bits = np.int64(data.packed[n, byte])
-        for bit in range(8):
-            statistics[8 * byte + bit] += (bits >> bit) & 1
-    for d in range(8 * (statistics.size // 8), statistics.size):
-        statistics[d] += (np.int64(data.packed[n, d // 8]) >> (d % 8)) & 1
+    for byte in range(data.packed.shape[1]):
+        bits = load(BITS_OF_BYTES[data.packed[n, byte]], 0, 0.0)
+        store(statistics, 8 * byte, load(statistics, 8 * byte, 0.0) + bits)
 
 
 @compiled

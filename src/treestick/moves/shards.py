@@ -397,7 +397,9 @@ def sum_all(
         group,
         n_data,
         (
-            sum_range(model, shard.data, shard.labels, 0, shard.labels.size, n_nodes, n_data)
+            sum_range(
+                model, shard.data, shard.labels, 0, shard.labels.size, n_nodes, n_data
+            ).spread(n_nodes)
             for shard in group
         ),
         contract.registered(type(model)).has_whole_statistics,

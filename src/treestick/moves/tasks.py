@@ -48,15 +48,14 @@ def sum_statistics(state: State, data: Any, tasks: Sequence[Task], run: Run = ma
     """Return the state with the sufficient statistics of its assignments."""
     n_data = state.assignments.size
 
-    def sum_task(task: Task) -> Floats:
+    def sum_task(task: Task) -> Sums:
         return sum_range(state.model, data, state.assignments, *task, state.n_nodes, n_data)
 
-    return state._replace(statistics=add_in_pairs(run(sum_task, tasks or [(0, 0)])))
-
-
-def add_in_pairs(pieces: Iterable[Floats]) -> Floats:
-    """Return the sum of what tasks found, over the binary tree."""
-    return join_in_pairs(pieces, np.add)
+    tasks = tasks or [(0, 0)]
+    found = list(run(sum_task, tasks))
+    first_rows = np.repeat([start for start, _ in tasks], [sums.nodes.size for sums in found])
+    nodes, sums = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
+    return state._replace(statistics=_join_sums(first_rows, nodes, sums, state.n_nodes, n_data))
 
 
 def join_in_pairs(pieces: Iterable[Any], join: Callable[[Any, Any], Any]) -> Any:
@@ -100,49 +99,6 @@ def _meet_first(one: int, other: int, last: int) -> bool:
     return before < now and before < (before ^ now)  # its highest bit is lower
 
 
-@compiled
-def sum_range(
-    model: Any, data: Any, assignments: Integers, start: int, stop: int, n_nodes: int, n_data: int
-) -> Floats:
-    """Return the statistics of each node over some rows, block by block over the binary tree.
-
-    ``n_data`` is the number of all data, here and elsewhere.
-    """
-    _, _, width = contract.widths(model)
-    size = block_size(n_data)
-    n_levels, n_blocks = 1, (stop - start + size - 1) // size
-    while 1 << (n_levels - 1) < n_blocks:
-        n_levels += 1
-    partial = np.zeros((n_levels + 1, n_nodes, width))
-    is_waiting = np.zeros(n_levels + 1, dtype=np.bool_)
-    sums = np.empty((n_nodes, width))  # one for all blocks: memory from the system is slow
-    for block in range(n_blocks):
-        sums[:] = 0.0
-        first = start + block * size
-        for n in range(first, min(first + size, stop)):
-            contract.add_statistics(model, data, n, sums[assignments[n]])
-        level = 0
-        while is_waiting[level]:
-            _add(partial[level], sums)
-            is_waiting[level] = False
-            level += 1
-        partial[level] = sums
-        is_waiting[level] = True
-    total = np.zeros((n_nodes, width))
-    for level in range(n_levels + 1):
-        if is_waiting[level]:
-            _add(partial[level], total)
-    return total
-
-
-@compiled
-def _add(sums: Floats, total: Floats) -> None:
-    # A loop compiles in a tenth of the time that Numba takes for array expressions.
-    for node in range(total.shape[0]):
-        for k in range(total.shape[1]):
-            total[node, k] += sums[node, k]
-
-
 # -- sums over some of the rows --------------------------------------------------------------------
 
 
@@ -170,7 +126,15 @@ def nothing_waits(n_data: int, width: int) -> Waiting:
 
 @compiled
 def push(waiting: Waiting, block: int, sums: Floats) -> None:
-    """Add what a block, or a subtree that begins with it, has to add; it is behind all others.
+    """Add what a block, or a subtree that begins with it, has to add; it is behind all others."""
+    own = _begin(waiting, block)
+    for k in range(sums.size):
+        own[k] = sums[k]
+
+
+@compiled
+def _begin(waiting: Waiting, block: int) -> Floats:
+    """Return zeros, to which a block is to add what it has; it is behind all others.
 
     Those that meet before the last of them meets the new one are added up first.
     """
@@ -178,10 +142,12 @@ def push(waiting: Waiting, block: int, sums: Floats) -> None:
     while n > 1 and _meet_first(waiting.block[n - 2], waiting.block[n - 1], block):
         _add_last(waiting, n)
         n -= 1
-    for k in range(sums.size):
-        waiting.sums[n, k] = sums[k]
+    own = waiting.sums[n]
+    for k in range(own.size):
+        own[k] = 0.0
     waiting.block[n] = block
     waiting.n[0] = n + 1
+    return own
 
 
 @compiled
@@ -193,31 +159,39 @@ def _add_last(waiting: Waiting, n: int) -> None:
 @compiled
 def add_up(waiting: Waiting) -> Floats:
     """Return the sum of all that wait; nothing does afterwards."""
-    total = np.zeros(waiting.sums.shape[1])
+    total = np.empty(waiting.sums.shape[1])
+    _add_up(waiting, total)
+    return total
+
+
+@compiled
+def _add_up(waiting: Waiting, total: Floats) -> None:
     for n in range(waiting.n[0], 1, -1):
         _add_last(waiting, n)
-    if waiting.n[0] > 0:
-        for k in range(total.size):
-            total[k] = waiting.sums[0, k]
+    for k in range(total.size):
+        total[k] = waiting.sums[0, k] if waiting.n[0] > 0 else 0.0
     waiting.n[0] = 0
-    return total
 
 
 @compiled
 def sum_rows(model: Any, data: Any, rows: Integers, n_data: int) -> Floats:
     """Return the statistics of some rows, given in ascending order."""
     _, _, width = contract.widths(model)
-    waiting, sums = nothing_waits(n_data, width), np.empty(width)
-    size = block_size(n_data)
+    waiting = nothing_waits(n_data, width)
+    _push_rows(model, data, rows, block_size(n_data), waiting)
+    return add_up(waiting)
+
+
+@compiled
+def _push_rows(model: Any, data: Any, rows: Integers, size: int, waiting: Waiting) -> None:
     k = 0
     while k < rows.size:
         block = rows[k] // size
-        sums[:] = 0.0
-        while k < rows.size and rows[k] // size == block:
+        behind = (block + 1) * size
+        sums = _begin(waiting, block)
+        while k < rows.size and rows[k] < behind:
             contract.add_statistics(model, data, rows[k], sums)
             k += 1
-        push(waiting, block, sums)
-    return add_up(waiting)
 
 
 @compiled
@@ -235,3 +209,75 @@ def sum_terms(terms: Floats, rows: Integers, n_data: int) -> Floats:
             k += 1
         push(waiting, block, sums)
     return add_up(waiting)
+
+
+# -- sums of each node -----------------------------------------------------------------------------
+
+
+class Sums(NamedTuple):
+    """Statistics over some of the rows."""
+
+    nodes: Integers
+    """At which there are any of them, ascending: of a tree of thousands, not many."""
+    sums: Floats
+    """Of each of these nodes."""
+
+    def spread(self, n_nodes: int) -> Floats:
+        """Return a row for every node."""
+        statistics = np.zeros((n_nodes, self.sums.shape[1]))
+        statistics[self.nodes] = self.sums
+        return statistics
+
+
+@compiled
+def sum_range(
+    model: Any, data: Any, assignments: Integers, start: int, stop: int, n_nodes: int, n_data: int
+) -> Sums:
+    """Return the statistics over a range of rows, which is a subtree of the binary tree.
+
+    ``n_data`` is the number of all data, here and elsewhere.
+    """
+    order, edges = _sort(assignments, start, stop, n_nodes)
+    _, _, width = contract.widths(model)
+    nodes, n_some = np.empty(min(n_nodes, order.size), dtype=np.int64), 0
+    for node in range(n_nodes):
+        if edges[node + 1] > edges[node]:
+            nodes[n_some] = node
+            n_some += 1
+    sums = np.empty((n_some, width))
+    size, waiting = block_size(n_data), nothing_waits(n_data, width)
+    for k in range(n_some):
+        _push_rows(model, data, order[edges[nodes[k]] : edges[nodes[k] + 1]], size, waiting)
+        _add_up(waiting, sums[k])
+    return Sums(nodes[:n_some], sums)
+
+
+@compiled
+def _join_sums(
+    first_rows: Integers, nodes: Integers, sums: Floats, n_nodes: int, n_data: int
+) -> Floats:
+    """Return the sum of what ranges have found for each node."""
+    order, edges = _sort(nodes, 0, nodes.size, n_nodes)
+    width = sums.shape[1]
+    statistics = np.empty((n_nodes, width))
+    size, waiting = block_size(n_data), nothing_waits(n_data, width)
+    for node in range(n_nodes):
+        for k in order[edges[node] : edges[node + 1]]:
+            push(waiting, first_rows[k] // size, sums[k])
+        _add_up(waiting, statistics[node])
+    return statistics
+
+
+@compiled
+def _sort(labels: Integers, start: int, stop: int, n_labels: int) -> tuple[Integers, Integers]:
+    """Return places with label 0, then with label 1, ..., and where those of each begin and end."""
+    edges = np.zeros(n_labels + 1, dtype=np.int64)
+    for k in range(start, stop):
+        edges[labels[k] + 1] += 1
+    for label in range(n_labels):
+        edges[label + 1] += edges[label]
+    order, free = np.empty(stop - start, dtype=np.int64), edges[:-1].copy()
+    for k in range(start, stop):
+        order[free[labels[k]]] = k
+        free[labels[k]] += 1
+    return order, edges
