@@ -13,6 +13,7 @@ import json
 import os
 import pickle
 import resource
+import signal
 import socket
 import statistics
 import subprocess
@@ -230,14 +231,21 @@ def command(*what: Any) -> list[str]:
 
 
 class Runner:
-    """A process that makes sweeps, on one thread or with workers; it waits until it is told."""
+    """A process that makes sweeps, on one thread or with workers; it waits until it is told.
+
+    Until then it and its workers are stopped: those that wait would take time from those at work.
+    """
 
     def __init__(self, folder: Path, n_workers: int, n_chains: int = 1) -> None:
         self._process = subprocess.Popen(
             command("sweeps", folder, n_workers, n_chains),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         self._read()
+        self._signal(signal.SIGSTOP)
+
+    def _signal(self, which: signal.Signals) -> None:
+        os.killpg(self._process.pid, which)
 
     def _read(self) -> Any:
         assert self._process.stdout is not None
@@ -249,13 +257,17 @@ class Runner:
     def sweep(self, n_sweeps: int = 1) -> Times:
         """Have sweeps made by each chain; return what one took."""
         assert self._process.stdin is not None
+        self._signal(signal.SIGCONT)
         self._process.stdin.write(f"{n_sweeps}\n")
         self._process.stdin.flush()
-        return Times(*self._read())
+        times = Times(*self._read())
+        self._signal(signal.SIGSTOP)
+        return times
 
     def end(self) -> Measured:
         """Return what was counted."""
         assert self._process.stdin is not None
+        self._signal(signal.SIGCONT)
         self._process.stdin.close()
         counted = Measured(*self._read())
         self._process.wait()

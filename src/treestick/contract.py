@@ -59,6 +59,8 @@ class NodeModel(NamedTuple):
     draw_leaf: Callable[..., Any]
     has_whole_statistics: bool = False
     """Whether statistics are whole numbers, below 2**53 in sum: then sums have no rounding."""
+    roughness: Callable[..., Any] | None = None
+    """Only of models whose :func:`log_likelihoods` may be asked for float32 as well."""
     has_atoms: bool = False
     """Whether nodes hold measures over atoms, which the state has beside them: then its data are
     :class:`treestick.diffusions.hdp.Observed`, and the functions get ``Drawn``."""
@@ -202,7 +204,16 @@ def log_likelihoods(model: Any, data: Any, first: int, last: int, prepared: Any,
     The data are those from ``first`` to before ``last``. Column k of ``prepared`` is what
     :func:`prepare` writes for node k: with nodes side by side, the processor computes several at
     once. A number may differ in its last bits from that of :func:`log_likelihood`, but not from
-    call to call, whatever data it is asked for with.
+    call to call, whatever data it is asked for with. Models that have :func:`roughness` also take
+    ``prepared`` and ``out`` in float32, with :data:`treestick.wide.ROUGHLY_ABREAST` nodes.
+    """
+
+
+@_stands_for_the_models
+def roughness(model: Any, theta: Any, prepared: Any) -> float:
+    """Return how far :func:`log_likelihoods` in float32 can be from the truth at a node.
+
+    That is a bound for any datum, with one more rounding of the result. ``prepared`` is in float64.
     """
 
 

@@ -7,7 +7,8 @@ take numbers or packs, in any mixture. What is written with them serves for both
     small = exp(-size(t))
     share = where_less(0.0, t, 1.0, small) / (1.0 + small)
 
-Packs are values: there is no ``+=``. Of numbers, :func:`exp` and :func:`log` are those of the C
+Packs are values: there is no ``+=``. They are loaded from float64 or float32, and stored to either,
+which is then rounded. Of numbers, :func:`exp` and :func:`log` are those of the C
 library; of packs, polynomials. Nothing is fused and no sum changes its order, so all processors
 have the same bits: LLVM cuts a pack into what they have (one register with AVX-512, two with AVX2,
 four with SSE). Polynomials know nothing of NaN, infinities and the logarithm of 0: what they make
@@ -64,7 +65,7 @@ if numba.config.DISABLE_JIT:
         return np.vectorize(math.lgamma)(x)[()]
 
     def _load(array: Any, start: Any) -> Any:
-        return array[start : start + WIDTH].copy()
+        return array[start : start + WIDTH].astype(np.float64)
 
     def _store(array: Any, start: Any, pack: Any) -> None:
         array[start : start + WIDTH] = pack
@@ -155,12 +156,13 @@ else:
 
     def _is_row(kind: Any) -> bool:
         return isinstance(kind, types.Array) and (
-            (kind.dtype, kind.ndim, kind.layout) == (types.float64, 1, "C")
+            kind.dtype in (types.float64, types.float32) and (kind.ndim, kind.layout) == (1, "C")
         )
 
     def _place(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
         data = context.make_array(kind)(context, builder, array).data
-        return builder.bitcast(builder.gep(data, [start]), _VECTOR.as_pointer())
+        vector = ir.VectorType(context.get_value_type(kind.dtype), WIDTH)
+        return builder.bitcast(builder.gep(data, [start]), vector.as_pointer())
 
     @intrinsic  # type: ignore[untyped-decorator]
     def _load(typing_context: Any, array: Any, start: Any) -> Any:
@@ -169,7 +171,8 @@ else:
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             place = _place(context, builder, signature.args[0], *arguments)
-            return builder.load(place, align=8)
+            found = builder.load(place, align=array.dtype.bitwidth // 8)
+            return found if array.dtype == types.float64 else builder.fpext(found, _VECTOR)
 
         return PACK(array, types.intp), generate
 
@@ -180,7 +183,10 @@ else:
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             place = _place(context, builder, signature.args[0], *arguments[:2])
-            builder.store(arguments[2], place, align=8)
+            pack = arguments[2]
+            if array.dtype != types.float64:
+                pack = builder.fptrunc(pack, place.type.pointee)
+            builder.store(pack, place, align=array.dtype.bitwidth // 8)
             return context.get_dummy_value()
 
         return types.void(array, types.intp, PACK), generate

@@ -60,7 +60,7 @@ from treestick.random import (
     uniform,
 )
 from treestick.tree.table import NodeTable
-from treestick.wide import ABREAST, add_rows
+from treestick.wide import ROUNDING, add_rows
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,8 +68,8 @@ DIMENSIONS_PER_PART = 64
 BITS_OF_BYTES = np.unpackbits(
     np.arange(256, dtype=np.uint8)[:, np.newaxis], axis=1, bitorder="little"
 ).astype(np.float64)
-BYTES_AT_ONCE = 4
-"""Of the data, in likelihoods at many nodes: a table of 16 KiB."""
+BYTES_AT_ONCE = 8
+"""Of the data, in likelihoods at many nodes: a table of 32 KiB."""
 SLICE_SHARE = 0.1
 """In this share of the sweeps the slice move follows the Hamiltonian one."""
 TARGET_ACCEPTANCE = 0.9
@@ -234,7 +234,7 @@ def log_likelihoods(
     packed = data.packed
     n_whole = packed.shape[1] // 2 * 2
     for n in range(first, last):
-        for k in range(ABREAST):
+        for k in range(out.shape[1]):
             out[n - first, k] = prepared[0, k]
     for first_byte in range(0, n_whole, BYTES_AT_ONCE):
         for n in range(first, last):
@@ -255,6 +255,20 @@ def log_likelihoods(
             one = np.int64(packed[n, n_whole])
             # Row 1, no bit of the first four, is zero.
             add_rows(out[n - first], prepared, start + (one & 15), start + 16 + (one >> 4), 1, 1)
+
+
+@compiled
+def roughness(model: Bernoulli, theta: Floats, prepared: Floats) -> float:
+    """Return the sum of what may be added up, in size, times the roundings that each may pass.
+
+    These are one in the table, two among four rows, one for each two bytes, and one of the result.
+    Rounding in float64, and products of roundings, are within 1 %.
+    """
+    some = abs(prepared[0])
+    for d in range(theta.size):
+        some += abs(theta[d])
+    n_bytes = (theta.size + 7) // 8
+    return 1.01 * some * (4 + (n_bytes + 1) // 2) * ROUNDING
 
 
 @compiled
@@ -460,5 +474,6 @@ register(
         prepare_leaf,
         draw_leaf,
         has_whole_statistics=True,
+        roughness=roughness,
     )
 )

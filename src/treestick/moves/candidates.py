@@ -15,6 +15,14 @@ Rule 2. Nodes of C that no datum has visited take part with the parameters that 
 the same that :mod:`treestick.moves.assignments` would look up.
 Rule 3. One product of all data with all of C: each datum is computed by itself in one order, so
 nothing depends on blocks, tasks or threads.
+Rule 4. Where a model has likelihoods in float32, which take half the time, weights w' are from
+these, with |log w' - log w| <= ``margin``, whatever the datum and the node. A node that is drawn in
+proportion to w' is accepted with probability
+
+    w / (w' e**margin)        >= e**(-2 margin),
+
+else it is drawn again: what is accepted has chances in proportion to w, exactly. Only if a uniform
+number is not below that bound, for one datum in hundreds, is w computed, in float64.
 """
 
 import heapq
@@ -54,12 +62,14 @@ from treestick.packs import (
 )
 from treestick.random import Key, Purpose, key_for, open_stream, reopen, uniform
 from treestick.tree.table import NULL, NodeTable, grow
-from treestick.wide import ABREAST
+from treestick.wide import ABREAST, ROUGHLY_ABREAST, ROUNDING, aligned_zeros
 
 BLOCK = 512
 """Data that are computed together, some nodes after the others, which stay in the cache."""
 FAR = 40.0
 """A node so much less likely (in nats) than the likeliest has no chance: below rounding."""
+MOST_MARGIN = 0.25
+"""With a larger one, float64 is as quick: weights would be computed in it for many data."""
 
 
 def move_candidates(
@@ -126,12 +136,28 @@ def open_candidates(key: Key, state: State, most: int, least_mass: float) -> Can
     return Candidates(Choices(rows, log_mass, theta, is_candidate), unseen)
 
 
-def prepare_choices(model: Any, choices: Choices) -> Floats:
-    """Return what likelihoods need, ``ABREAST`` nodes side by side."""
-    _, prepared_width, _ = contract.widths(model)
-    prepared = np.zeros((-(-choices.rows.size // ABREAST), prepared_width, ABREAST))
-    _prepare(model, choices.theta, prepared)
-    return prepared
+class Prepared(NamedTuple):
+    """What likelihoods need."""
+
+    tables: Any
+    """Of some nodes side by side; of the next ones; ... In float64 or float32."""
+    margin: float
+    """How far logarithms of weights may be from the truth; 0 if float64 is taken for that."""
+
+
+def prepare_choices(model: Any, choices: Choices) -> Prepared:
+    """Return what likelihoods need, in float32 if the model can, and if that is not too rough."""
+    _, width, _ = contract.widths(model)
+    n_nodes = choices.rows.size
+    if contract.registered(type(model)).roughness is not None:
+        n_groups = -(-n_nodes // ROUGHLY_ABREAST)
+        tables = aligned_zeros((n_groups, width, ROUGHLY_ABREAST), np.float32)
+        margin = float(_prepare_roughly(model, choices.theta, choices.log_mass, tables))
+        if margin <= MOST_MARGIN:
+            return Prepared(tables, margin)
+    tables = aligned_zeros((-(-n_nodes // ABREAST), width, ABREAST), np.float64)
+    _prepare(model, choices.theta, tables)
+    return Prepared(tables, 0.0)
 
 
 def settle(state: State, candidates: Candidates, counts: Integers) -> tuple[State, Integers]:
@@ -220,12 +246,36 @@ def _best_first(
 
 
 @compiled
-def _prepare(model: Any, theta: Floats, prepared: Floats) -> None:
-    one = np.empty(prepared.shape[1])
+def _prepare(model: Any, theta: Floats, tables: Any) -> None:
+    one = np.empty(tables.shape[1])
     for k in range(theta.shape[0]):
         contract.prepare(model, theta[k], one)
-        for j in range(one.size):
-            prepared[k // ABREAST, j, k % ABREAST] = one[j]
+        _write(one, k, tables)
+
+
+@compiled
+def _prepare_roughly(model: Any, theta: Floats, log_mass: Floats, tables: Any) -> float:
+    """Write tables of float32; return how far logarithms of weights may be from the truth.
+
+    To the likelihood's roughness come rounding of the log mass in the sum with it, and of the
+    weight.
+    """
+    one = np.empty(tables.shape[1])
+    margin = 0.0
+    for k in range(theta.shape[0]):
+        contract.prepare(model, theta[k], one)
+        _write(one, k, tables)
+        if log_mass[k] > -math.inf:
+            rough = contract.roughness(model, theta[k], one) - 1.01 * ROUNDING * log_mass[k]
+            margin = max(margin, rough + 2.0 * ROUNDING)
+    return margin
+
+
+@compiled
+def _write(one: Floats, k: int, tables: Any) -> None:
+    group, place = divmod(k, tables.shape[2])
+    for j in range(one.size):
+        tables[group, j, place] = one[j]
 
 
 @compiled
@@ -236,7 +286,7 @@ def draw_among(
     first_datum: int,
     assignments: Integers,
     choices: Choices,
-    prepared: Floats,
+    prepared: Prepared,
     start: int,
     stop: int,
     found: Integers,
@@ -246,22 +296,36 @@ def draw_among(
     ``first_datum`` is the number of datum 0 among all that there are, here and elsewhere.
     """
     stream = open_stream(key)
-    n_groups = prepared.shape[0]
-    log_mass = np.full(n_groups * ABREAST, -math.inf)
+    n_groups, width, n_abreast = prepared.tables.shape
+    log_mass = np.full(n_groups * n_abreast, -math.inf)
     log_mass[: choices.rows.size] = choices.log_mass
-    p = np.empty((n_groups, BLOCK, ABREAST))
+    p = np.empty((n_groups, BLOCK, n_abreast), dtype=prepared.tables.dtype)
     largest = np.empty(BLOCK)
     totals = np.empty((BLOCK, n_groups))
+    one = np.empty(width)
+    surely = math.exp(-2.0 * prepared.margin)
     for first in range(start, stop, BLOCK):
         last = min(first + BLOCK, stop)
-        _weigh(model, data, first, last, log_mass, prepared, p, largest, totals)
+        _weigh(model, data, first, last, log_mass, prepared.tables, p, largest, totals)
         for n in range(first, last):
             found[n] = assignments[n]
-            if choices.is_candidate[assignments[n]]:
-                reopen(stream, key_for(key, Purpose.CANDIDATE, first_datum + n))
+            if not choices.is_candidate[assignments[n]]:
+                continue
+            reopen(stream, key_for(key, Purpose.CANDIDATE, first_datum + n))
+            while True:
                 k = _choose(uniform(stream), totals[n - first], p[:, n - first])
-                if k != NULL:
-                    found[n] = choices.rows[k]
+                if k == NULL or prepared.margin == 0.0:
+                    break
+                u = uniform(stream)
+                if u < surely:
+                    break
+                contract.prepare(model, choices.theta[k], one)
+                log_w = log_mass[k] + contract.log_likelihood(model, data, n, one)
+                weight = p[k // n_abreast, n - first, k % n_abreast]
+                if math.log(u) < log_w - largest[n - first] - math.log(weight) - prepared.margin:
+                    break
+            if k != NULL:
+                found[n] = choices.rows[k]
 
 
 @compiled
@@ -271,8 +335,8 @@ def _weigh(
     first: int,
     last: int,
     log_mass: Floats,
-    prepared: Floats,
-    p: Floats,
+    tables: Any,
+    p: Any,
     largest: Floats,
     totals: Floats,
 ) -> None:
@@ -281,35 +345,35 @@ def _weigh(
     The data are those from ``first`` to before ``last``; all have their turn with a group of nodes
     before the next one, so that it stays in the cache.
     """
-    n_data = last - first
+    n_data, n_abreast = last - first, p.shape[2]
     largest[:n_data] = -math.inf
-    for group in range(prepared.shape[0]):
-        contract.log_likelihoods(model, data, first, last, prepared[group], p[group])
+    for group in range(tables.shape[0]):
+        contract.log_likelihoods(model, data, first, last, tables[group], p[group])
         for n in range(n_data):
             logs = p[group, n]
             most = fill(largest[n])
-            for k in range(0, ABREAST, WIDTH):
-                log_p = load(logs, k, 0.0) + load(log_mass, group * ABREAST + k, 0.0)
+            for k in range(0, n_abreast, WIDTH):
+                log_p = load(logs, k, 0.0) + load(log_mass, group * n_abreast + k, 0.0)
                 store(logs, k, log_p)
                 most = larger(most, log_p)
             largest[n] = largest_of(most)
-    for group in range(prepared.shape[0]):
+    for group in range(tables.shape[0]):
         for n in range(n_data):
             logs = p[group, n]
             sums = fill(0.0)
-            for k in range(0, ABREAST, WIDTH):
+            for k in range(0, n_abreast, WIDTH):
                 log_p = load(logs, k, 0.0)
                 weight = fill(0.0)
                 if any_less(largest[n] - FAR, log_p):
                     weight = exp(larger(log_p - largest[n], -FAR))
                     weight = where_less(largest[n] - FAR, log_p, weight, 0.0)
                 store(logs, k, weight)
-                sums = sums + weight
+                sums = sums + load(logs, k, 0.0)  # as it is stored
             totals[n, group] = total(sums)
 
 
 @compiled
-def _choose(u: float, totals: Floats, p: Floats) -> int:
+def _choose(u: float, totals: Floats, p: Any) -> int:
     """Return a node with a chance proportional to its weight, or NULL if none has any."""
     whole = 0.0
     for group in range(totals.size):
@@ -320,9 +384,9 @@ def _choose(u: float, totals: Floats, p: Floats) -> int:
             dart -= totals[group]
             continue
         found = NULL
-        for k in range(ABREAST):
+        for k in range(p.shape[1]):
             if p[group, k] > 0.0:
-                found = group * ABREAST + k
+                found = group * p.shape[1] + k
                 if dart < p[group, k]:
                     break
                 dart -= p[group, k]
