@@ -1,8 +1,7 @@
 """Sweeps with one thread and with workers of this machine, in processes that wait to be told.
 
 So they can be made in turn, a few here and a few there, and what else is going on changes all of
-them alike. Data are bits near a known tree of 40 nodes, and chains start at the truth
-(:mod:`sweep`).
+them alike. Data are bits near a known tree, and chains start at the truth (:mod:`sweep`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from treestick.models.bernoulli import Bits
 from treestick.store.labels import LabelFiles
 from treestick.whereabouts import Elsewhere
 
-N_NODES = 40
 N_FIRST = 2
 """Sweeps in which workers read their data, and compile; they do not count."""
 SECONDS_IDLE = 3.0
@@ -71,9 +69,9 @@ class Measured(NamedTuple):
     """Most memory that the client has had, in bytes."""
 
 
-def write(folder: Path, n_data: int) -> None:
-    """Write data, labels and the state of a chain."""
-    state, data = simulate_data(n_data, N_NODES)
+def write(folder: Path, n_data: int, n_nodes: int) -> None:
+    """Write data near a tree of so many nodes, labels and the state of a chain."""
+    state, data = simulate_data(n_data, n_nodes)
     for k, start in enumerate(range(0, n_data, 50_000)):
         rows = data.packed[start : start + 50_000]
         np.save(folder / f"part-{k:03d}.npy", np.unpackbits(rows, axis=1, bitorder="little"))
@@ -275,12 +273,16 @@ class Runner:
 
 
 def main() -> None:
-    """Do what a process is started for: ``write FOLDER DATA``, ``sweeps FOLDER WORKERS CHAINS``."""
-    what, folder, *numbers = sys.argv[1:]
+    """Do what a process is started for.
+
+    That is ``write FOLDER DATA NODES`` or ``sweeps FOLDER WORKERS CHAINS``.
+    """
+    what, folder, *given = sys.argv[1:]
+    numbers = map(int, given)
     if what == "write":
-        write(Path(folder), int(numbers[0]))
+        write(Path(folder), *numbers)
         return
-    n_workers, n_chains = map(int, numbers)
+    n_workers, n_chains = numbers
     if n_workers == 0:
         counted = on_one_thread(Path(folder), n_chains)
     else:

@@ -105,13 +105,13 @@ def _solve(rows: Any, values: Any) -> list[float]:
     return [float(coefficient) for coefficient in found]
 
 
-def measure(n_large: int, n_small: int, n_sweeps: int, n_rounds: int) -> None:
+def measure(n_large: int, n_small: int, n_nodes: int, n_sweeps: int, n_rounds: int) -> None:
     """Measure, fit, predict, and print it all."""
     measured: dict[tuple[int, int], Measured] = {}
     for n_data in (n_small, n_large):
         rounds: dict[int, list[list[Times]]] = {n_workers: [] for n_workers in N_WORKERS}
         with tempfile.TemporaryDirectory() as name:
-            subprocess.run(command("write", name, n_data), check=True)
+            subprocess.run(command("write", name, n_data, n_nodes), check=True)
             for _ in range(n_rounds):
                 times, counted = run_in_turn(Path(name), n_sweeps)
                 for n_workers in N_WORKERS:
@@ -135,13 +135,13 @@ def measure(n_large: int, n_small: int, n_sweeps: int, n_rounds: int) -> None:
         )
 
 
-def compare_chains(n_data: int, n_sweeps: int, n_rounds: int) -> None:
+def compare_chains(n_data: int, n_nodes: int, n_sweeps: int, n_rounds: int) -> None:
     """Print, by the clock, what a sweep of two chains takes one thread and two workers.
 
     A worker computes for one chain while the client moves what it moves itself for the other.
     """
     with tempfile.TemporaryDirectory() as name:
-        subprocess.run(command("write", name, n_data), check=True)
+        subprocess.run(command("write", name, n_data, n_nodes), check=True)
         runners = {
             "one thread": Runner(Path(name), 0, 2),
             "two workers, one chain": Runner(Path(name), 2, 1),
@@ -236,15 +236,16 @@ def main() -> None:
     parser.add_argument("what", choices=("measure", "chains", "simulate"))
     parser.add_argument("--data", type=int, default=500_000, help="the larger number of data")
     parser.add_argument("--few", type=int, default=50_000, help="the smaller one")
+    parser.add_argument("--nodes", type=int, default=40, help="of the tree that data are near")
     parser.add_argument("--sweeps", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--costs", type=Path, help="JSON file with costs, as `measure` prints them")
     parser.add_argument("--large", type=float, default=1e9, help="data of the simulated cluster")
     given = parser.parse_args()
     if given.what == "measure":
-        measure(given.data, given.few, given.sweeps, given.rounds)
+        measure(given.data, given.few, given.nodes, given.sweeps, given.rounds)
     elif given.what == "chains":
-        compare_chains(given.data, given.sweeps, given.rounds)
+        compare_chains(given.data, given.nodes, given.sweeps, given.rounds)
     else:
         costs = COSTS if given.costs is None else Costs(**json.loads(given.costs.read_text()))
         simulate(costs, given.large, Network())
