@@ -37,8 +37,10 @@ _HEIGHTS /= math.sqrt(2.0 * math.pi)
 _LOGISTIC_POINTS = np.arange(-60.0, 60.1, 0.5)
 _LOGISTIC_WEIGHTS = 0.5 * 0.25 / np.cosh(0.5 * _LOGISTIC_POINTS) ** 2
 TINY = 1e-300
-_NOTHING_LEFT = 20.0
-"""A density so much lower (in nats) than at its mode does not count."""
+_NOTHING_LEFT = math.exp(-20.0)
+"""A density so low, in proportion to that at its mode, does not count."""
+_HUGE = 1e290
+"""Odds that grow no more: the density has long been 0."""
 
 
 @compiled
@@ -54,15 +56,21 @@ def expected_logistics(mean: Any, spread: Any) -> tuple[Any, Any]:
     rule = 0
     while widest > _SPREADS[rule]:
         rule += 1
-    n_steps = _N_STEPS[rule]
-    step = spread * _STEPS[rule]
-    ratio, odds = exp(step), exp(-size(mean) - n_steps * step)
-    likely, unlikely = fill(0.0), fill(0.0)
-    for k in range(-n_steps, n_steps + 1):
-        share = _HEIGHTS[rule, abs(k)] / (1.0 + odds)
-        likely = likely + share
-        unlikely = unlikely + odds * share
-        odds = odds * ratio
+    # Terms on both sides of the mean have one height h and odds a and b, with a b = o**2 at the
+    # mean, so one division is enough: h / (1 + a) + h / (1 + b) = h (2 + a + b) / (1 + a + b + a b).
+    above = exp(spread * _STEPS[rule])
+    below = 1.0 / above
+    odds = exp(-size(mean))
+    square = odds * odds
+    share = _HEIGHTS[rule, 0] / (1.0 + odds)
+    likely, unlikely = share, odds * share
+    a, b = odds, odds
+    for k in range(1, _N_STEPS[rule] + 1):
+        a, b = a * above, b * below
+        both = a + b
+        share = _HEIGHTS[rule, k] / ((1.0 + square) + both)
+        likely = likely + share * (2.0 + both)
+        unlikely = unlikely + share * (both + 2.0 * square)
     one = where_less(mean, 0.0, unlikely, likely)
     zero = where_less(mean, 0.0, likely, unlikely)
     return larger(one, TINY), larger(zero, TINY)
@@ -90,35 +98,55 @@ def _expected_far(mean: Any, spread: Any) -> tuple[Any, Any]:
 def expected_bits(logit: Logit) -> tuple[Any, Any]:
     """Return the probabilities that the next bit is 1, and 0, given those that ``logit`` has.
 
-    The rule runs over the logit, from its mode outwards until nothing is left. Steps are half of
-    the standard deviation at the mode, and at most 1/2: with all bits alike, the law has a wall on
-    one side, as steep as the logistic, where the error is below 1e-7.
+    Their number, ``logit.n``, is a whole one. The rule runs over t, from the mode m outwards until
+    nothing is left. Steps are half of the standard deviation at the mode, and at most 1/2: with all
+    bits alike, the law has a wall on one side, as steep as the logistic, where the error is below
+    1e-7. Relative to the mode, where slopes add up to 0 (or nearly: d), the density is
+
+        p(t) / p(m) = a**n exp(d (t - m) - precision (t - m)**2 / 2),
+        a = exp(s (t - m)) (1 + e**m) / (1 + e**t) <= 1,        s = 1 / (1 + e**-m),
+
+    and from one step to the next all exponentials are multiplied by others, so that none is left
+    inside of the loop. Where m > 0, bits are taken for their opposites.
     """
     mode, curvature, _ = find_mode(logit, first_guess(logit), 0.1)
-    top, likely, unlikely = _weigh(logit, mode)
-    one = where_less(mode, 0.0, unlikely, likely)
-    zero = where_less(mode, 0.0, likely, unlikely)
+    sign = where_less(mode, 0.0, 1.0, -1.0)
+    odds = exp(-size(mode))
+    common = 1.0 / (1.0 + odds)
+    rare = odds * common
+    ones = where_less(mode, 0.0, logit.ones, logit.n - logit.ones)
+    slope = ones - logit.n * rare - logit.precision * (sign * (mode - logit.centre))
     step = 0.5 * smaller(1.0 / sqrt(curvature), 1.0)
-    for side in (-1.0, 1.0):
-        t = mode + side * step
-        value, likely, unlikely = _weigh(logit, t)
-        while any_less(top - _NOTHING_LEFT, value):
-            weight = exp(value - top)
-            one = one + weight * where_less(t, 0.0, unlikely, likely)
-            zero = zero + weight * where_less(t, 0.0, likely, unlikely)
-            t = t + side * step
-            value, likely, unlikely = _weigh(logit, t)
+    bend = exp(-logit.precision * step * step)
+    half_bend, tilt, lift, grow = sqrt(bend), exp(step * slope), exp(step * rare), exp(step)
+    of_rare, of_common = rare, common
+    for side in range(2):
+        if side == 1:
+            tilt, lift, grow = 1.0 / tilt, 1.0 / lift, 1.0 / grow
+        far, lifted = odds, 1.0 + odds
+        normal, next_normal = fill(1.0), half_bend * tilt
+        while True:
+            lifted = where_less(far, _HUGE, lifted * lift, lifted)
+            far = where_less(far, _HUGE, far * grow, far)
+            normal, next_normal = normal * next_normal, next_normal * bend
+            zero = 1.0 / (1.0 + far)
+            weight = _power(lifted * zero, logit.n) * normal
+            if not any_less(_NOTHING_LEFT, weight):
+                break
+            of_common = of_common + weight * zero
+            of_rare = of_rare + weight * (far * zero)
+    one = where_less(mode, 0.0, of_rare, of_common)
+    zero = where_less(mode, 0.0, of_common, of_rare)
     return larger(one / (one + zero), TINY), larger(zero / (one + zero), TINY)
 
 
 @compiled
-def _weigh(logit: Logit, t: Any) -> tuple[Any, Any, Any]:
-    """Return log p(t) up to its constant, and the probabilities of the likelier bit and the other.
-
-    With one exponential for all of them.
-    """
-    small = exp(-size(t))
-    likely = 1.0 / (1.0 + small)
-    away = t - logit.centre
-    value = logit.ones * t - logit.n * (larger(t, 0.0) + log(1.0 + small))
-    return value - 0.5 * logit.precision * away * away, likely, small * likely
+def _power(a: Any, n: float) -> Any:
+    """Return a**n, n whole."""
+    left, power = np.int64(n), fill(1.0)
+    while left > 0:
+        if left & 1:
+            power = power * a
+        a = a * a
+        left >>= 1
+    return power
