@@ -63,8 +63,10 @@ def test_all_models_have_the_same_draws(tmp_path: Path) -> None:
     assert run_script("models", tmp_path, 2001, *kinds, compiled=True) == kinds
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    ["bernoulli", *(pytest.param(kind, marks=pytest.mark.long) for kind in [*KINDS][1:])],
+)
 def test_the_number_of_workers_and_groups_changes_no_draw(kind: str) -> None:
     assert run_script("sizes", kind, 60) == ["2 1", "4 1", "1 3", "1 17"]
 
@@ -72,7 +74,6 @@ def test_the_number_of_workers_and_groups_changes_no_draw(kind: str) -> None:
 # -- faults ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 def test_bad_data_are_named(tmp_path: Path) -> None:
     bit, width, glob = run_script("bad_data", tmp_path)
     assert "rows from 32 to" in bit
