@@ -82,6 +82,31 @@ def test_bits(above: float | None, diffusion: float, ones: int, n: int) -> None:
     assert special.expit(theta[0]) == pytest.approx(one, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("above", "diffusion", "ones", "n"),
+    [
+        (-3000.0, 1e6, 0, 1),
+        (-1500.0, 1e5, 0, 10),
+        (1500.0, 1e5, 10, 10),
+        (-610.0, 2400.0, 1, 1),
+        (590.0, 2600.0, 3, 4),
+        (5.0, 1e6, 0, 3),
+    ],
+)
+def test_bits_whose_logits_are_far_away(above: float, diffusion: float, ones: int, n: int) -> None:
+    model = Bernoulli(diffusion * ONE, ONE, ONE, ONE, ONE, 0.1)
+    grid = np.linspace(-12_000.0, 12_000.0, 2_400_001)
+    logs = ones * special.log_expit(grid) + (n - ones) * special.log_expit(-grid)
+    logs -= 0.5 * (grid - above) ** 2 / diffusion
+    weights = np.exp(logs - logs.max())
+    prepared = prepared_leaf(model, np.array([above]), float(n), np.array([float(ones)]), 1)
+    data = Bits(np.array([[1], [0]], dtype=np.uint8))
+    for bit, sign in enumerate((1.0, -1.0)):
+        expected = np.sum(weights * special.expit(sign * grid)) / np.sum(weights)
+        found = math.exp(contract.log_likelihood(model, data, bit, prepared))
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
 @pytest.mark.parametrize("has_parent", [True, False])
 def test_counts(has_parent: bool) -> None:
     model = Multinomial(3.0, 3.0, 3.0, 0.8, 0.8, 0.8, 3, 0.6)

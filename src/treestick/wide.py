@@ -46,7 +46,7 @@ else:
         Both are contiguous, of float64 (``ABREAST`` wide) or of float32 (``ROUGHLY_ABREAST``).
         Indices and widths are not checked: the caller sees to them.
         """
-        number = out.dtype
+        number = out.dtype if isinstance(out, types.Array) else None
         if number not in (types.float64, types.float32) or (
             (out, table) != (number[::1], number[:, ::1])
         ):

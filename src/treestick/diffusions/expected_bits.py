@@ -41,6 +41,8 @@ _NOTHING_LEFT = math.exp(-20.0)
 """A density so low, in proportion to that at its mode, does not count."""
 _HUGE = 1e290
 """Odds that grow no more: the density has long been 0."""
+_FAR_MODE, _LEAST_PRECISION = 600.0, 1.0 / 2500.0
+"""Up to this mode, and from this precision on, products of exponentials are safe."""
 
 
 @compiled
@@ -56,8 +58,9 @@ def expected_logistics(mean: Any, spread: Any) -> tuple[Any, Any]:
     rule = 0
     while widest > _SPREADS[rule]:
         rule += 1
-    # Terms on both sides of the mean have one height h and odds a and b, with a b = o**2 at the
-    # mean, so one division is enough: h / (1 + a) + h / (1 + b) = h (2 + a + b) / (1 + a + b + a b).
+    # Terms on both sides of the mean have one height h, and odds a and b with the square of those at
+    # the mean as their product. One division is enough for both:
+    # h / (1 + a) + h / (1 + b) = h (2 + a + b) / (1 + a + b + a b).
     above = exp(spread * _STEPS[rule])
     below = 1.0 / above
     odds = exp(-size(mean))
@@ -101,15 +104,20 @@ def expected_bits(logit: Logit) -> tuple[Any, Any]:
     Their number, ``logit.n``, is a whole one. The rule runs over t, from the mode m outwards until
     nothing is left. Steps are half of the standard deviation at the mode, and at most 1/2: with all
     bits alike, the law has a wall on one side, as steep as the logistic, where the error is below
-    1e-7. Relative to the mode, where slopes add up to 0 (or nearly: d), the density is
+    1e-7. That is relative to the likelier bit; what it leaves out of a bit that is rare, because
+    the logit would have to be many standard deviations away, can be most of it. Relative to the
+    mode, where slopes add up to 0 (or nearly: d), the density is
 
         p(t) / p(m) = a**n exp(d (t - m) - precision (t - m)**2 / 2),
         a = exp(s (t - m)) (1 + e**m) / (1 + e**t) <= 1,        s = 1 / (1 + e**-m),
 
     and from one step to the next all exponentials are multiplied by others, so that none is left
-    inside of the loop. Where m > 0, bits are taken for their opposites.
+    inside of the loop; with millions of bits, this costs some digits. Where m > 0, bits are taken
+    for their opposites.
     """
     mode, curvature, _ = find_mode(logit, first_guess(logit), 0.1)
+    if any_less(_FAR_MODE, size(mode)) or any_less(logit.precision, _LEAST_PRECISION):
+        return _expected_bits_far(logit, mode, curvature)
     sign = where_less(mode, 0.0, 1.0, -1.0)
     odds = exp(-size(mode))
     common = 1.0 / (1.0 + odds)
@@ -138,6 +146,38 @@ def expected_bits(logit: Logit) -> tuple[Any, Any]:
     one = where_less(mode, 0.0, of_rare, of_common)
     zero = where_less(mode, 0.0, of_common, of_rare)
     return larger(one / (one + zero), TINY), larger(zero / (one + zero), TINY)
+
+
+@compiled
+def _expected_bits_far(logit: Logit, mode: Any, curvature: Any) -> tuple[Any, Any]:
+    """Return the same where products of exponentials would leave the range of numbers."""
+    top, likely, unlikely = _weigh(logit, mode)
+    one = where_less(mode, 0.0, unlikely, likely)
+    zero = where_less(mode, 0.0, likely, unlikely)
+    step = 0.5 * smaller(1.0 / sqrt(curvature), 1.0)
+    for side in (-1.0, 1.0):
+        t = mode + side * step
+        value, likely, unlikely = _weigh(logit, t)
+        while any_less(math.log(_NOTHING_LEFT), value - top):
+            weight = exp(value - top)
+            one = one + weight * where_less(t, 0.0, unlikely, likely)
+            zero = zero + weight * where_less(t, 0.0, likely, unlikely)
+            t = t + side * step
+            value, likely, unlikely = _weigh(logit, t)
+    return larger(one / (one + zero), TINY), larger(zero / (one + zero), TINY)
+
+
+@compiled
+def _weigh(logit: Logit, t: Any) -> tuple[Any, Any, Any]:
+    """Return log p(t) up to its constant, and the probabilities of the likelier bit and the other.
+
+    With one exponential for all of them.
+    """
+    small = exp(-size(t))
+    likely = 1.0 / (1.0 + small)
+    away = t - logit.centre
+    value = logit.ones * t - logit.n * (larger(t, 0.0) + log(1.0 + small))
+    return value - 0.5 * logit.precision * away * away, likely, small * likely
 
 
 @compiled

@@ -68,8 +68,8 @@ BLOCK = 512
 """Data that are computed together, some nodes after the others, which stay in the cache."""
 FAR = 40.0
 """A node so much less likely (in nats) than the likeliest has no chance: below rounding."""
-MOST_MARGIN = 0.25
-"""With a larger one, float64 is as quick: weights would be computed in it for many data."""
+MOST_MARGIN = 0.05
+"""With a larger one, weights would be computed in float64 for many data."""
 
 
 def move_candidates(
@@ -266,7 +266,7 @@ def _prepare_roughly(model: Any, theta: Floats, log_mass: Floats, tables: Any) -
         contract.prepare(model, theta[k], one)
         _write(one, k, tables)
         if log_mass[k] > -math.inf:
-            rough = contract.roughness(model, theta[k], one) - 1.01 * ROUNDING * log_mass[k]
+            rough = contract.roughness(model, theta[k], one) + 1.01 * ROUNDING * abs(log_mass[k])
             margin = max(margin, rough + 2.0 * ROUNDING)
     return margin
 
@@ -321,8 +321,9 @@ def draw_among(
                     break
                 contract.prepare(model, choices.theta[k], one)
                 log_w = log_mass[k] + contract.log_likelihood(model, data, n, one)
-                weight = p[k // n_abreast, n - first, k % n_abreast]
-                if math.log(u) < log_w - largest[n - first] - math.log(weight) - prepared.margin:
+                log_w -= largest[n - first]
+                weight = np.float64(p[k // n_abreast, n - first, k % n_abreast])
+                if math.log(u) < log_w - math.log(weight) - prepared.margin:
                     break
             if k != NULL:
                 found[n] = choices.rows[k]
@@ -340,7 +341,7 @@ def _weigh(
     largest: Floats,
     totals: Floats,
 ) -> None:
-    """Write the weights of all nodes, the largest being 1, and their total of each group.
+    """Write the weights of all nodes, the largest being about 1, and their total of each group.
 
     The data are those from ``first`` to before ``last``; all have their turn with a group of nodes
     before the next one, so that it stays in the cache.
