@@ -58,8 +58,8 @@ def expected_logistics(mean: Any, spread: Any) -> tuple[Any, Any]:
     rule = 0
     while widest > _SPREADS[rule]:
         rule += 1
-    # Terms on both sides of the mean have one height h, and odds a and b with the square of those at
-    # the mean as their product. One division is enough for both:
+    # Terms on both sides of the mean have one height h, and odds a and b whose product is the same
+    # for all. One division is enough for both:
     # h / (1 + a) + h / (1 + b) = h (2 + a + b) / (1 + a + b + a b).
     above = exp(spread * _STEPS[rule])
     below = 1.0 / above
