@@ -233,7 +233,7 @@ def simulate(costs: Costs, n_data: float, network: Network) -> None:
         print(f"| {n_workers} | {seconds:.2f} | {model:.2f} | {gain:.0%} | {cells} |")
 
 
-COSTS = Costs(0.0282, 4.48e-4, 4.51e-3, 0.0140, 1.56e-6, 0.031, 107.3, 9.5, 8.61e5, 7.12e5)
+COSTS = Costs(0.0596, 3.95e-5, 4.98e-3, 0.0193, 8.09e-7, 0.029, 107.2, 9.2, 8.28e5, 6.91e5)
 """As fitted on 1 and 2 workers, see docs/scaling.md."""
 
 
