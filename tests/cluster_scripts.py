@@ -87,12 +87,12 @@ def models(folder: str, n_data: str, *kinds: str) -> None:
 
 def sizes(kind: str, n_data: str) -> None:
     """Fit on clusters of several sizes, and in processes."""
-    X = make_data(kind, int(n_data))
-    here = fit(kind, X, n_jobs=1)
-    check_same(here, fit(kind, X, engine="processes"))
+    X, how = make_data(kind, int(n_data)), {"n_draws": 2, "burn_in": 1}
+    here = fit(kind, X, n_jobs=1, **how)
+    check_same(here, fit(kind, X, engine="processes", **how))
     for n_workers, n_threads in ((2, 1), (4, 1), (1, 3), (1, 17)):
         with local_cluster(n_workers, n_threads):
-            check_same(here, fit(kind, X, engine="dask"))
+            check_same(here, fit(kind, X, engine="dask", **how))
         print(n_workers, n_threads)
 
 
