@@ -1,5 +1,6 @@
 """Reports of a run on disk, from the command line."""
 
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -59,6 +60,22 @@ def test_the_page_says_among_how_many_draws_the_consensus_is(
     target = tmp_path / "page.html"
     assert treestick("report", run, "-o", target)[0] == 0
     assert "looked for among 5 of 12 draws" in target.read_text()
+
+
+def test_a_consensus_among_fewer_draws_where_trees_are_large(
+    treestick: Cli, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "page.html"
+    monkeypatch.setattr("treestick.report.runs.MOST_WORK", 2e4)
+    assert treestick("report", run, "-o", target)[0] == 0
+    found = re.search(r"looked for among (\d+) of 12 draws", target.read_text())
+    assert found is not None
+    assert 5 <= int(found[1]) < 12
+    monkeypatch.setattr("treestick.report.runs.MOST_WORK", 2e2)
+    code, _, err = treestick("report", run, "-o", target)
+    assert code == 0
+    assert "without a consensus: the trees are too large" in err
+    assert "looked for among" not in target.read_text()
 
 
 def test_figures(treestick: Cli, run: Path, tmp_path: Path) -> None:

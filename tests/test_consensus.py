@@ -66,6 +66,40 @@ def test_support_is_the_share_of_draws_that_have_a_subtree() -> None:
     np.testing.assert_allclose(found.support, [1.0, (3.0 + 1.0 / 3.0) / 4.0, 1.0])
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_support_is_the_best_overlap_with_a_subtree(seed: int) -> None:
+    draws = [random_tree(10 * seed + k, n_data=9, n_nodes=3 + k) for k in range(4)]
+    found = consensus(draws)
+
+    def subtrees(tree: Tree) -> list[set[int]]:
+        paths = [set(tree.path(int(node)).tolist()) for node in tree.assignments]
+        return [{i for i, path in enumerate(paths) if node in path} for node in tree]
+
+    def overlap(one: set[int], other: set[int]) -> float:
+        return len(one & other) / len(one | other) if one | other else 0.0
+
+    expected = [
+        np.mean([max(overlap(data, its) for its in subtrees(tree)) for tree in draws])
+        for data in subtrees(found.tree)
+    ]
+    np.testing.assert_allclose(found.support, expected, atol=1e-12)
+
+
+def test_large_trees_are_compared_without_tables_of_nodes_by_nodes() -> None:
+    """Trees of 200,000 nodes, of which such a table has 300 GB; a chain of 300 among them."""
+    n = 200_000
+    parent = np.r_[-1, np.arange(300), np.zeros(n - 301, dtype=np.int64)]
+    one = Tree(parent, np.arange(n))
+    other = Tree(parent, np.r_[0, np.arange(2, 301), 1, np.arange(301, n)])
+    # The second datum of the chain has gone to its end: it was above 299 data, and is now below.
+    assert distance(one, other) == pytest.approx(299 / (n * (n - 1) / 2), rel=1e-9)
+
+
+def test_trees_of_other_data_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="one tree has 12 data, the other 11"):
+        distance(random_tree(0), random_tree(0, n_data=11))
+
+
 def test_the_numbering_of_nodes_does_not_matter() -> None:
     one = Tree([-1, 0, 0], [0, 1, 2, 2])
     other = Tree([-1, 0, 0], [0, 2, 1, 1])

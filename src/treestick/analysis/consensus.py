@@ -3,18 +3,26 @@
 Two data of a tree are in one of four *relations*: at the same node, one at an ancestor of the
 other's node, the other way round, or apart. They do not depend on how nodes are numbered. The
 distance of two trees is the share of pairs whose relations differ. The consensus is the draw with
-the smallest mean distance to all draws. Distances are exact and need no table of pairs: with m[a,
-b] data at node a of one tree and b of the other, the pairs that agree are counted from m alone.
+the smallest mean distance to all draws. Distances are exact and need no table of pairs
+(:mod:`treestick.analysis.overlaps`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from treestick._jit import deferred_interrupts
+from treestick.analysis.overlaps import (
+    Preorder,
+    best_matches,
+    count_alike,
+    find_cells,
+    in_preorder,
+)
 from treestick.inputs import InvalidValue, check_whole_number
 from treestick.tree import Tree
 
@@ -68,47 +76,20 @@ def pair_relations(draws: Sequence[Tree], i: int, j: int) -> PairRelations:
     return PairRelations(*(counts / len(draws)).tolist())
 
 
-def ancestry(tree: Tree) -> npt.NDArray[np.bool_]:
-    """Return whether node a is above node b: a table of nodes by nodes."""
-    above = np.zeros((tree.n_nodes, tree.n_nodes), dtype=bool)
-    for node in range(1, tree.n_nodes):
-        parent = int(tree.parent[node])
-        above[:, node] = above[:, parent]
-        above[parent, node] = True
-    return above
-
-
-def _overlaps(one: Tree, other: Tree) -> Floats:
-    """Return how many data are at node a of one tree and node b of the other."""
-    flat = one.assignments.astype(np.int64) * other.n_nodes + other.assignments
-    counts = np.bincount(flat, minlength=one.n_nodes * other.n_nodes)
-    return counts.reshape(one.n_nodes, other.n_nodes).astype(np.float64)
-
-
 def distance(one: Tree, other: Tree) -> float:
     """Return the share of pairs of data whose relation is not the same in two trees."""
-    return _distance(one, ancestry(one), other, ancestry(other))
+    if one.n_data != other.n_data:
+        raise InvalidValue(f"one tree has {one.n_data} data, the other {other.n_data}")
+    return _distance(in_preorder(one), in_preorder(other))
 
 
-def _distance(one: Tree, above: Any, other: Tree, above_other: Any) -> float:
-    n = one.n_data
+def _distance(one: Preorder, other: Preorder) -> float:
+    n = one.assignments.size
     if n < 2:
         return 0.0
-    m = _overlaps(one, other)
-    same = (m * (m - 1.0)).sum() / 2.0
-    # Pairs (i above j) in both: sum over nodes a, b of m[a, b] times those below both.
-    a, b = above.astype(np.float64), above_other.astype(np.float64)
-    below_both = (m * (a @ m @ b.T)).sum()
-    # Apart in both: all pairs, without those in line or together in either.
-    line = a + a.T + np.eye(a.shape[0])
-    line_other = b + b.T + np.eye(b.shape[0])
-    rows, columns = m.sum(axis=1), m.sum(axis=0)
-    in_line = (rows @ line @ rows - n) / 2.0
-    in_line_other = (columns @ line_other @ columns - n) / 2.0
-    in_line_both = ((m * (line @ m @ line_other.T)).sum() - n) / 2.0
-    pairs = n * (n - 1.0) / 2.0
-    apart = pairs - in_line - in_line_other + in_line_both
-    return float(1.0 - (same + below_both + apart) / pairs)
+    with deferred_interrupts():
+        alike = count_alike(one, other, find_cells(one, other))
+    return 1.0 - alike / (n * (n - 1) // 2)
 
 
 def consensus(draws: Sequence[Tree]) -> Consensus:
@@ -123,27 +104,24 @@ def consensus(draws: Sequence[Tree]) -> Consensus:
     trees = [draws[k] for k in positions]
     if len({tree.n_data for tree in trees}) > 1:
         raise InvalidValue("the draws are not of the same data")
-    above = [ancestry(tree) for tree in trees]
+    numbered = [in_preorder(tree) for tree in trees]
     total = np.zeros(len(trees))
     for i in range(len(trees)):
         for j in range(i):
-            found = _distance(trees[i], above[i], trees[j], above[j])
+            found = _distance(numbered[i], numbered[j])
             total[i] += found
             total[j] += found
     best = int(np.argmin(total))
     others = max(len(trees) - 1, 1)
-    support = _support(trees[best], above[best], trees, above)
-    distance = float(total[best] / others)
-    return Consensus(trees[best], positions[best], distance, support, len(trees))
+    return Consensus(
+        trees[best], positions[best], float(total[best] / others),
+        _support(numbered[best], numbered), len(trees),
+    )  # fmt: skip
 
 
-def _support(tree: Tree, above: Any, trees: Sequence[Tree], all_above: Sequence[Any]) -> Floats:
-    total = np.zeros(tree.n_nodes)
-    within = above + np.eye(tree.n_nodes)
-    for other, above_other in zip(trees, all_above, strict=True):
-        within_other = above_other + np.eye(other.n_nodes)
-        shared = within @ _overlaps(tree, other) @ within_other.T
-        size, size_other = tree.n_through[:, None], other.n_through[None, :]
-        union = size + size_other - shared
-        total += np.divide(shared, union, out=np.zeros_like(shared), where=union > 0).max(axis=1)
-    return np.asarray(total / len(trees))
+def _support(tree: Preorder, trees: Sequence[Preorder]) -> Floats:
+    total = np.zeros(tree.parent.size)
+    for other in trees:
+        with deferred_interrupts():
+            total += best_matches(tree, other, find_cells(tree, other))
+    return np.asarray(total[tree.number] / len(trees))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from treestick.inputs import InvalidValue
 from treestick.io import read_images, read_metadata
 from treestick.report.subject import MOST_DRAWS, Subject, describe
 
-MOST_COMPARED = 40
-"""Draws among which the consensus is looked for."""
-MOST_WORK = 3e11
-"""Multiplications that may take; for larger trees there is no consensus."""
+MOST_COMPARED, FEWEST_COMPARED = 40, 5
+"""Draws among which the consensus is looked for; if it cannot be as many, there is none."""
+MOST_WORK = 2e10
+"""Steps of comparing draws with each other, some 3 ns each."""
 
 
 def describe_run(
@@ -82,10 +83,12 @@ def describe_run(
 
 
 def _find_consensus(draws: Any) -> Consensus | None:
-    """Return the consensus of some draws, unless that takes too long."""
-    chosen = np.unique(np.linspace(0, len(draws) - 1, min(MOST_COMPARED, len(draws))).astype(int))
-    trees = [draws[int(k)] for k in chosen]
-    n_nodes = max(tree.n_nodes for tree in trees)
-    if n_nodes**3 * len(trees) ** 2 > MOST_WORK:
+    """Return the consensus of some draws, fewer if their trees are large; None if too few."""
+    last = draws[-1]
+    depth = 1.0 + last.depth[last.assignments].mean()
+    work = last.n_data * (depth**2 + math.log2(last.n_data + 1))  # cells, and to sort the data
+    n_some = min(MOST_COMPARED, len(draws), int(math.sqrt(2.0 * MOST_WORK / work)))
+    if n_some < min(FEWEST_COMPARED, len(draws)):
         return None
-    return consensus(trees)
+    chosen = np.unique(np.linspace(0, len(draws) - 1, n_some).astype(int))
+    return consensus([draws[int(k)] for k in chosen])
