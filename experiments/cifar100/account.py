@@ -64,11 +64,7 @@ def measure_agreement(model: Any) -> dict[str, Any]:
     ]
     best = _best_by_chain(model)
     between = [
-        {
-            "chains": [i, j],
-            "adjusted_rand": float(adjusted_rand_score(a.assignments, b.assignments)),
-            "share_of_pairs_related_otherwise": distance(a, b),
-        }
+        {"chains": [i, j], **compare(a, b)}
         for i, a in best.items()
         for j, b in best.items()
         if i < j
@@ -78,6 +74,14 @@ def measure_agreement(model: Any) -> dict[str, Any]:
         "pairs_together_differ_by": _known(found.gap),
         "verdict": found.verdict.lines,
         "best_trees": between,
+    }
+
+
+def compare(one: Tree, other: Tree) -> dict[str, float]:
+    """Return what two trees of the same images have in common."""
+    return {
+        "adjusted_rand": float(adjusted_rand_score(one.assignments, other.assignments)),
+        "share_of_pairs_related_otherwise": distance(one, other),
     }
 
 
@@ -195,12 +199,12 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     )
     yield "![Figure 3 of the paper: the tree, three subtrees, a part of each](figure3.png)\n"
     yield "The whole tree: [tree.html](tree.html).\n"
-    yield from _agreement(report["agreement"])
+    yield from _agreement(report["agreement"], report["held_out"][0]["in_common"])
     yield from _held_out(report["held_out"], report["asked"])
     yield from _labels(report["labels"])
 
 
-def _agreement(found: dict[str, Any]) -> Iterator[str]:
+def _agreement(found: dict[str, Any], split: dict[str, Any]) -> Iterator[str]:
     yield "## Do the chains agree?\n"
     yield "![Traces](traces.png)\n"
     yield "| scalar | mean | sd | R-hat | effective draws |\n|---|---|---|---|---|"
@@ -216,13 +220,19 @@ def _agreement(found: dict[str, Any]) -> Iterator[str]:
             "at one node.\n"
         )
     for pair in found["best_trees"]:
-        yield (
-            f"Best trees of chains {pair['chains'][0] + 1} and {pair['chains'][1] + 1}: adjusted "
-            f"Rand index {pair['adjusted_rand']:.3f}; "
-            f"{pair['share_of_pairs_related_otherwise']:.1%} of all pairs of images are related "
-            "otherwise (same node, above, below, apart).\n"
+        yield from _in_common(
+            f"Best trees of chains {pair['chains'][0] + 1} and {pair['chains'][1] + 1}", pair
         )
+    yield from _in_common("The best tree, and that of the chain for held-out density", split)
     yield from (f"> {line}\n" for line in found["verdict"])
+
+
+def _in_common(which: str, pair: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"{which}: adjusted Rand index {pair['adjusted_rand']:.3f}; "
+        f"{pair['share_of_pairs_related_otherwise']:.1%} of all pairs of images are related "
+        "otherwise (same node, above, below, apart).\n"
+    )
 
 
 def _held_out(found: list[dict[str, Any]], asked: dict[str, Any]) -> Iterator[str]:

@@ -27,7 +27,7 @@ import account
 import codes
 import pictures
 import rivals
-from treestick import BernoulliTree
+from treestick import BernoulliTree, Tree
 from treestick.cli import signals
 from treestick.io import read_images
 from treestick.report.explorer import write_page
@@ -76,7 +76,7 @@ def reproduce(options: argparse.Namespace) -> None:
             asked,
             lambda: rivals.tree(
                 data.X[train], data.X[test], out / "run-split", split_sweeps, options.seed,
-                options.jobs,
+                options.jobs, Tree(model.tree_.parent, model.tree_.assignments[train]),
             ),
         )
     ]  # fmt: skip

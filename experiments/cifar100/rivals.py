@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import account
 import beside  # noqa: F401
 import codes
 from densities import average, held_out, to_bits
 from mixtures import fit_dp, fit_em, independent
+from treestick import Tree
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -23,9 +25,12 @@ TOLERANCE = 1e-4
 
 
 def tree(
-    X: Bytes, test: Bytes, run: Path, n_sweeps: int, seed: int, n_jobs: int | None
+    X: Bytes, test: Bytes, run: Path, n_sweeps: int, seed: int, n_jobs: int | None, other: Tree
 ) -> dict[str, Any]:
-    """Return what one chain predicts: its draws one by one, and averaged."""
+    """Return what one chain predicts, by its draws one by one, and averaged.
+
+    Its best tree is compared with another one of the same images.
+    """
     model = codes.fit(X, run, n_sweeps, 1, seed, n_jobs)
     data = to_bits(test)
     n_draws = len(model.draws_)
@@ -41,6 +46,7 @@ def tree(
         "one_draw": [float(singles.min()), float(singles.mean()), float(singles.max())],
         "cpu_seconds": codes.cpu_seconds(run),
         "nodes": int(model.draws_[-1].n_nodes),
+        "in_common": account.compare(model.tree_, other),
     }
 
 
