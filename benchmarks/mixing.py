@@ -190,8 +190,8 @@ def follow(state: State, data: Bits, arguments: argparse.Namespace, pairs: Any) 
         state = move_redraw(make_key(arguments.seed), state)  # its sweeps begin with sticks
     whole_plan = chain.plan_for
 
-    def plan(n_data: int, adapting: bool) -> dict[str, int]:
-        of_moves = whole_plan(n_data, adapting)
+    def plan(n_data: int, adapting: bool, sweep: int) -> dict[str, int]:
+        of_moves = whole_plan(n_data, adapting, sweep)
         return {name: n for name, n in of_moves.items() if name not in arguments.without}
 
     traces: dict[str, list[Any]] = {}

@@ -13,13 +13,14 @@ import pytest
 
 from joint import counts_of
 from treestick import whereabouts
-from treestick.chain import SCHEDULES, Swept, run_chain, scores
+from treestick.chain import MANY, SCHEDULES, Swept, plan_for, run_chain, scores
 from treestick.families.multinomial import Counts
 from treestick.models.bernoulli import Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
 from treestick.models.multinomial import Multinomial
 from treestick.moves import assignments, tasks
 from treestick.moves.state import State, Sticks
+from treestick.moves.structure import singles
 from treestick.random import make_key
 from treestick.start import check_start, first_state
 from treestick.tree import Tree
@@ -73,10 +74,13 @@ def assert_same(first: State, second: State) -> None:
 @pytest.mark.parametrize("n_dimensions", [5, 70])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("make", [gaussian, bernoulli, multinomial])
-def test_threads_change_nothing(make: Any, schedule: str, n_dimensions: int) -> None:
+def test_threads_change_nothing(
+    make: Any, schedule: str, n_dimensions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """70 dimensions are updated in two parts; with 5, trees grow within a few sweeps."""
     model, data = make(3 * tasks.LARGEST_BLOCK + 100, n_dimensions)
     alone = run(model, data, 12, schedule)
+    monkeypatch.setattr(singles, "BLOCKS_AT_ONCE", 1)
     for n_threads in (2, 3):
         with ThreadPoolExecutor(n_threads) as pool:
             together = run(model, data, 12, schedule, run=pool.map)
@@ -121,6 +125,17 @@ def test_a_chain_goes_on_as_if_it_had_never_stopped(schedule: str) -> None:
     stopped = whole[11]
     rest = run_chain(7, 3, stopped.state, data, 10, schedule=schedule, after=stopped.sweep)
     assert_same(next(itertools.islice(rest, 7, None)).state, whole[-1].state)
+
+
+@pytest.mark.parametrize("adapting", [False, True])
+def test_ways_to_move_single_data_take_turns_where_there_are_many(adapting: bool) -> None:
+    few, many = ([plan_for(n, adapting, k) for k in range(64)] for n in (MANY - 1, MANY))
+    assert all(min(plan.values()) > 0 for plan in few)
+    for plan in many:
+        assert plan.keys() == few[0].keys()
+        assert [name for name, n in plan.items() if n == 0] in (["singles"], ["leaf_singles"])
+    for thin in range(1, 9):  # draws that are kept have both
+        assert len({plan["singles"] for plan in many[::thin]}) == 2
 
 
 def test_chains_and_seeds_differ() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from joint import BernoulliOracle, GaussianOracle, Oracle, draw_joint
+from treestick.moves.state import Sticks
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.plan import MOVES, move_structure
 from treestick.moves.tasks import sum_rows
@@ -46,6 +47,14 @@ def check_hull(hull: on.Hull, model: Any, data: Any) -> None:
         np.testing.assert_allclose(hull.statistics[row], sums, atol=1e-9)
 
 
+def check_log_tree(hull: on.Hull, sticks: Sticks) -> None:
+    """Compare with the sum over all nodes, none of which is known from before."""
+    total = 0.0
+    for row in hull.nodes["alive"][: hull.counts[0]]:
+        total += on.log_of_node(hull, sticks, row)
+    assert on.log_tree(hull, sticks) == total
+
+
 @pytest.mark.parametrize("model", ORACLES)
 @pytest.mark.parametrize("name", MOVES)
 def test_moves_keep_the_hull_in_order(name: str, model: str) -> None:
@@ -62,12 +71,21 @@ def test_moves_keep_the_hull_in_order(name: str, model: str) -> None:
         for number in range(30):
             move(make_key(1, replication), state.model, data, state.sticks, hull, kind, number, 1)
             check_hull(hull, state.model, data)
+            check_log_tree(hull, state.sticks)
         settled = on.settle(hull, state)
         check(settled.table)
         assert np.isfinite(settled.theta).all()
         assert np.isclose(
             on.log_tree(hull, state.sticks), log_partition(settled.table, *state.sticks[::3])
         )
+
+
+@pytest.mark.parametrize("name", ["alpha0", "decay", "gamma"])
+def test_no_factor_outlives_its_sticks(name: str) -> None:
+    state, _ = draw_joint(np.random.default_rng(4), ORACLES["gaussian"], n_data=30)
+    hull = on.loosen(state, 1)
+    check_log_tree(hull, state.sticks)
+    check_log_tree(hull, state.sticks._replace(**{name: 0.9 * getattr(state.sticks, name)}))
 
 
 def test_room_changes_nothing() -> None:
@@ -80,7 +98,7 @@ def test_room_changes_nothing() -> None:
     results = []
     for room in (1, 5, 1000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(plan, "ROOM", room)
+            patch.setattr(plan, "room_for", lambda _, room=room: room)
             results.append(move_structure(make_key(1), state, data, counts)[0])
     for other in results[1:]:
         np.testing.assert_array_equal(results[0].assignments, other.assignments)

@@ -24,7 +24,7 @@ from treestick import Tree, _jit, contract, prior
 from treestick._jit import compiled
 from treestick.diffusions import expected_bits, logit_moves
 from treestick.diffusions import gaussian as diffusions
-from treestick.models.bernoulli import FIRST_STEP, Bernoulli, Bits
+from treestick.models.bernoulli import FIRST_STEP, N_SLICED, SLICE_SHARE, Bernoulli, Bits
 from treestick.models.gaussian import Gaussian, Reals
 from treestick.moves import parameters, tasks
 from treestick.moves.state import State, Sticks, draw_sticks_prior
@@ -468,6 +468,28 @@ def test_slice_move_comes_from_far_away() -> None:
         key = make_key(1, sweep=sweep)
         logit_moves.slice_move(key, *logits[:3], theta, logits.curvature)
     assert p_of_density(theta[0], logits.grid, logits.log_density) > ALARM
+
+
+def test_slices_follow_in_the_first_sweeps_of_a_burn_in_and_then_now_and_then() -> None:
+    """With steps so long that no Hamiltonian proposal is accepted, what moves is sliced."""
+    model, table, statistics = one_logit(10, 9, 1e6, 8)[:3]
+
+    def share_sliced(adapting: bool, sweeps: range) -> float:
+        moved = []
+        for sweep in sweeps:
+            theta = np.zeros((1, 8))
+            key = make_key(1, sweep=sweep)
+            parameters._update_parameters(key, model, table, statistics, theta, 0, adapting)
+            assert (theta != 0.0).all() == (theta != 0.0).any()
+            moved.append(theta.any())
+        return float(np.mean(moved))
+
+    begin, later = range(1, N_SLICED + 1), range(N_SLICED + 1, N_SLICED + 401)
+    assert share_sliced(True, begin) == 1.0
+    for adapting, sweeps in ((True, later), (False, begin)):
+        assert stats.binomtest(
+            round(share_sliced(adapting, sweeps) * len(sweeps)), len(sweeps), SLICE_SHARE
+        ).pvalue > ALARM  # fmt: skip
 
 
 @pytest.mark.parametrize("n", [10, 1000, 100_000, 1_000_000])

@@ -242,7 +242,7 @@ def test_rarer_planted_bug_in_a_model_is_caught(bug: str) -> None:
 
 
 JACOBIAN = ("slope = 1.0 - 0.5 * n", "slope = -0.5 * n")
-ALL_ACCEPTED = ("if change < level[d]:", "if change < np.inf:")
+ALL_ACCEPTED = ("if change[d - first] < level[d]:", "if change[d - first] < np.inf:")
 SAME_BERNOULLI = ("stream = open_stream(key_for(key, ", "stream  = open_stream(key_for(key, ")
 SAME_GAUSSIAN = ("pull = np.zeros((n_nodes, ", "pull  = np.zeros((n_nodes, ")
 SAME_MULTINOMIAL = ("shapes = np.empty(model.n_outcomes)", "shapes  = np.empty(model.n_outcomes)")

@@ -115,8 +115,7 @@ ORACLES: dict[str, Oracle] = {
     "multinomial": MultinomialOracle(),
 }
 CHANGED = "        if most > 0 and row != before:  # rule 2\n"
-ANEW = """        for block in range(n_blocks):
-            _compute(model, data, hull, most, chosen, block, prepared, log_f)
+ANEW = """        _compute(model, data, hull, most, chosen, 0, log_f.shape[2] // ABREAST, log_f)
 """
 """All likelihoods, after each move. Of data that have moved too, which are not asked for again."""
 

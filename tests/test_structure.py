@@ -76,5 +76,6 @@ def test_leaves_that_are_not_all_small_leave_the_joint_law_invariant(
         "MOST_AT_LEAF = 1\n",
     )
     monkeypatch.setitem(MOVES, "leaf_singles", (module.move_singles, module.SMALL_LEAVES))
-    monkeypatch.setattr("treestick.moves.structure.plan.move_singles", module.move_singles)
+    for name in ("move_singles", "move_singles_by"):
+        monkeypatch.setattr(f"treestick.moves.structure.plan.{name}", getattr(module, name))
     check("leaf_singles", model)

@@ -71,7 +71,7 @@ def count_events() -> Counter[str]:
 
 def tried(kind: str, n_groups: int, n_sweeps: int, what: str) -> Counter[str]:
     """Compare a chain over shards with one in one place, with many proposals; count."""
-    chain.plan_for = lambda n_data, adapting: dict(PLAN)
+    chain.plan_for = lambda n_data, adapting, sweep: dict(PLAN)
     if what == "one by one":
         elsewhere.FEWEST_AHEAD = elsewhere.MOST_AHEAD = 1
     if what in ("not foreseen", "not checked"):

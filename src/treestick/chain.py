@@ -47,6 +47,8 @@ TOKEN_TURNS = 8
 """How often the topics of all tokens are moved in a sweep."""
 MOST_SINGLE_DOCUMENTS = 50
 """Documents that are moved one by one in a sweep in which their tokens are moved, too."""
+MANY = 10_000
+"""Data from which on the two ways to move single ones take turns."""
 
 
 class SweepInfo(NamedTuple):
@@ -142,7 +144,7 @@ def sweep(
         state = move_ordered(key, state)
     else:
         state = move_hyperparameters(key, state)
-        plan = plan_for(n_data, adapting)
+        plan = plan_for(n_data, adapting, int(key.sweep))
         if topics is not None:
             for name in ("singles", "leaf_singles"):
                 plan[name] = min(plan[name], MOST_SINGLE_DOCUMENTS // 2)
@@ -157,7 +159,7 @@ def _part_to_slice(n_data: int, sweep: int) -> Task:
     return turn * n_data // n_turns, (turn + 1) * n_data // n_turns
 
 
-def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
+def plan_for(n_data: int, adapting: bool, sweep: int) -> dict[str, int]:
     """Return how many structural moves of each kind a sweep makes.
 
     With few data there are fewer, because little can change; with many, there are as many whatever
@@ -166,16 +168,18 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
     three times as many inserts, and twice as many refitted regrafts. Single data are moved in two
     ways, half of them each. While burning in, many data get more splits, for from the root to
     hundreds of nodes it takes as many, and fewer moves of single data; and few of these are with
-    leaves integrated out, which take long and matter where the tree is nearly right. The plan must
-    not depend on the state: a move that is repeated as often as the state likes leaves another law
-    invariant.
+    leaves integrated out, which take long and matter where the tree is nearly right. Many data have
+    trees of thousands of nodes, with all of which single data are compared; so from ``MANY`` on the
+    two ways take turns, by Thue and Morse's sequence, of which every second, third or n-th sweep
+    has both. The plan must not depend on the state: a move that is repeated as often as the state
+    likes leaves another law invariant.
     """
     few = min(2 + n_data // 100, 8)
     many = max(few, min(3 * few, 100_000 // n_data))
     singles = max(min(n_data // 2, 125), min(n_data // 8, 250), 10)
     if adapting:
         singles = min(singles, max(1_000_000 // n_data, 100))
-    return {
+    plan = {
         "smart_split": max(few, min(n_data // 200, 200)) if adapting else few,
         "smart_merge": few,
         "insert": many,
@@ -186,6 +190,9 @@ def plan_for(n_data: int, adapting: bool) -> dict[str, int]:
         "singles": singles // 2,
         "leaf_singles": singles // 16 if adapting else singles - singles // 2,
     }
+    if n_data >= MANY:
+        plan["singles" if sweep.bit_count() % 2 else "leaf_singles"] = 0
+    return plan
 
 
 def scores(state: State) -> Scores:

@@ -77,7 +77,7 @@ class Here:
         self, key: Key, state: State, plan: Mapping[str, int]
     ) -> tuple[State, Counted]:
         """See :mod:`treestick.moves.structure`."""
-        return move_structure(key, state, seen_by(state, self.data), plan)
+        return move_structure(key, state, seen_by(state, self.data), plan, self.run)
 
 
 class Elsewhere(Shards):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from treestick._jit import compiled
 from treestick.diffusions.logistic import logistic, softplus
-from treestick.packs import WIDTH, load, store
+from treestick.packs import WIDTH, fill, load, store
 from treestick.random import (
     Key,
     Purpose,
@@ -58,57 +58,6 @@ def curvature_of(model: Any, table: NodeTable, statistics: Floats, n_nodes: int)
 
 
 @compiled
-def _energy(model: Any, table: NodeTable, statistics: Floats, theta: Floats) -> Floats:
-    """Return -log p of each dimension, up to a constant."""
-    n_nodes, n_dimensions = theta.shape
-    energy = np.zeros(n_dimensions)
-    for node in range(n_nodes):
-        parent = table.parent[node]
-        n_here = table.n_here[node]
-        above, variances = model.root_mean, model.root_variance
-        if parent != NULL:
-            above, variances = theta[parent], model.diffusion
-        for d in range(0, n_dimensions, WIDTH):
-            t = load(theta[node], d, 0.0)
-            away = t - load(above, d, 0.0)
-            here = 0.5 * away * away / load(variances, d, 1.0)
-            if n_here > 0:
-                here = here + (n_here * softplus(t) - load(statistics[node], d, 0.0) * t)
-            store(energy, d, load(energy, d, 0.0) + here)
-    return energy
-
-
-@compiled
-def _slope(
-    model: Any,
-    table: NodeTable,
-    statistics: Floats,
-    pulls: Floats,
-    theta: Floats,
-    slope: Floats,
-) -> None:
-    """Write the derivatives of -log p to ``slope``; ``pulls`` are the inverses of diffusions."""
-    n_nodes, n_dimensions = theta.shape
-    for node in range(n_nodes):
-        parent = table.parent[node]
-        n_here = table.n_here[node]
-        if n_here > 0:
-            for d in range(0, n_dimensions, WIDTH):
-                share = logistic(load(theta[node], d, 0.0))
-                store(slope[node], d, n_here * share - load(statistics[node], d, 0.0))
-        else:
-            slope[node] = 0.0
-        if parent == NULL:
-            for d in range(n_dimensions):
-                slope[node, d] += (theta[node, d] - model.root_mean[d]) / model.root_variance[d]
-        else:
-            for d in range(n_dimensions):
-                away = (theta[node, d] - theta[parent, d]) * pulls[d]
-                slope[node, d] += away
-                slope[parent, d] -= away
-
-
-@compiled
 def hamiltonian_move(
     key: Key,
     model: Any,
@@ -126,6 +75,9 @@ def hamiltonian_move(
 
     The curvature is the mass, so that a step is measured in units of each logit's own scale. The
     leapfrog keeps volume and is its own reverse with the momenta negated, hence no other term.
+
+    Eight dimensions go together, all steps of them before the next eight: what a step needs of
+    all nodes then stays near the processor.
     """
     n_nodes, n_dimensions = theta.shape
     stream = open_stream(key)
@@ -140,41 +92,110 @@ def hamiltonian_move(
         reopen(stream, key_for(key, Purpose.DIMENSION, d))
         step[d] = model.step * (0.5 + uniform(stream))
         level[d] = exponential(stream)
-
-    moved, slope = theta.copy(), np.empty((n_nodes, n_dimensions))
-    lightness, pulls = 1.0 / curvature, 1.0 / model.diffusion
-    before = _energy(model, table, statistics, theta)
-    _add_kinetic(momentum, curvature, before)
-    _slope(model, table, statistics, pulls, theta, slope)
-    for count in range(LEAPFROG_STEPS):
-        for node in range(n_nodes):
-            for d in range(n_dimensions):
-                # Half a step of the momentum first and last, whole ones between.
-                kick = step[d] if count > 0 else 0.5 * step[d]
-                momentum[node, d] -= kick * slope[node, d]
-                moved[node, d] += step[d] * momentum[node, d] * lightness[node, d]
-        _slope(model, table, statistics, pulls, moved, slope)
-    for node in range(n_nodes):
-        for d in range(n_dimensions):
-            momentum[node, d] -= 0.5 * step[d] * slope[node, d]
-    after = _energy(model, table, statistics, moved)
-    _add_kinetic(momentum, curvature, after)
-
     n_accepted = 0
-    for d in range(n_dimensions):
-        change = after[d] - before[d]
-        if change < level[d]:  # false for nan, where a trajectory has left the range of floats
-            for node in range(n_nodes):
-                theta[node, d] = moved[node, d]
-            n_accepted += 1
+    desk, change = np.empty((n_nodes, N_ROWS, WIDTH)), np.empty(WIDTH)
+    for first in range(0, n_dimensions, WIDTH):
+        for node in range(n_nodes):
+            store(desk[node, LOGIT], 0, load(theta[node], first, 0.0))
+            store(desk[node, MOMENTUM], 0, load(momentum[node], first, 0.0))
+            store(desk[node, LIGHTNESS], 0, 1.0 / load(curvature[node], first, 1.0))
+            store(desk[node, SUM], 0, load(statistics[node], first, 0.0))
+        start = _energy(model, table, curvature, first, desk)
+        _follow(model, table, first, load(step, first, 0.0), desk)
+        store(change, 0, _energy(model, table, curvature, first, desk) - start)
+        for d in range(first, min(first + WIDTH, n_dimensions)):
+            if change[d - first] < level[d]:  # false for nan: it has left the range of floats
+                for node in range(n_nodes):
+                    theta[node, d] = desk[node, LOGIT, d - first]
+                n_accepted += 1
     return n_accepted
 
 
+LOGIT, MOMENTUM, LIGHTNESS, SUM, SLOPE, N_ROWS = range(6)
+"""What is known of eight dimensions of a node: beside logits and momenta the inverse of the
+curvature, the sums of its bits, and derivatives of -log p."""
+
+
 @compiled
-def _add_kinetic(momentum: Floats, curvature: Floats, energy: Floats) -> None:
-    for node in range(momentum.shape[0]):
-        for d in range(momentum.shape[1]):
-            energy[d] += 0.5 * momentum[node, d] * momentum[node, d] / curvature[node, d]
+def _at(desk: Floats, node: int, row: int) -> Any:
+    return load(desk[node, row], 0, 0.0)
+
+
+@compiled
+def _energy(model: Any, table: NodeTable, curvature: Floats, first: int, desk: Floats) -> Any:
+    """Return H of eight dimensions from ``first`` on, up to a constant."""
+    energy = fill(0.0)
+    diffusion = load(model.diffusion, first, 1.0)
+    for node in range(desk.shape[0]):
+        parent = table.parent[node]
+        n_here = table.n_here[node]
+        t = _at(desk, node, LOGIT)
+        if parent == NULL:
+            away = t - load(model.root_mean, first, 0.0)
+            here = 0.5 * away * away / load(model.root_variance, first, 1.0)
+        else:
+            away = t - _at(desk, parent, LOGIT)
+            here = 0.5 * away * away / diffusion
+        if n_here > 0:
+            here = here + (n_here * softplus(t) - _at(desk, node, SUM) * t)
+        energy = energy + here
+    for node in range(desk.shape[0]):
+        momentum = _at(desk, node, MOMENTUM)
+        energy = energy + 0.5 * momentum * momentum / load(curvature[node], first, 1.0)
+    return energy
+
+
+@compiled
+def _follow(model: Any, table: NodeTable, first: int, step: Any, desk: Floats) -> None:
+    """Follow the trajectories of eight dimensions: logits and momenta become those of its end."""
+    pulls = 1.0 / load(model.diffusion, first, 1.0)
+    at_rest = fill(0.0)
+    _step(model, table, first, at_rest, at_rest, pulls, desk, False)
+    for count in range(LEAPFROG_STEPS):
+        # Half a step of the momentum first and last, whole ones between.
+        kick = step if count > 0 else 0.5 * step
+        _step(model, table, first, kick, step, pulls, desk, True)
+    for node in range(desk.shape[0]):
+        momentum = _at(desk, node, MOMENTUM) - 0.5 * step * _at(desk, node, SLOPE)
+        store(desk[node, MOMENTUM], 0, momentum)
+
+
+@compiled
+def _step(
+    model: Any,
+    table: NodeTable,
+    first: int,
+    kick: Any,
+    step: Any,
+    pulls: Any,
+    desk: Floats,
+    is_moving: bool,
+) -> None:
+    """Move momenta by ``kick`` and logits by ``step``, if at all; write the slopes there.
+
+    Parents come before children, so one pass does: when a node is reached, its slope is still that
+    of before, its parent has moved, and its children have yet to add to the new slope.
+    """
+    for node in range(desk.shape[0]):
+        parent = table.parent[node]
+        n_here = table.n_here[node]
+        t = _at(desk, node, LOGIT)
+        if is_moving:
+            momentum = _at(desk, node, MOMENTUM) - kick * _at(desk, node, SLOPE)
+            t = t + step * momentum * _at(desk, node, LIGHTNESS)
+            store(desk[node, MOMENTUM], 0, momentum)
+            store(desk[node, LOGIT], 0, t)
+        slope = fill(0.0)
+        if n_here > 0:
+            slope = n_here * logistic(t) - _at(desk, node, SUM)
+        if parent == NULL:
+            away = t - load(model.root_mean, first, 0.0)
+            slope = slope + away / load(model.root_variance, first, 1.0)
+        else:
+            away = (t - _at(desk, parent, LOGIT)) * pulls
+            slope = slope + away
+            store(desk[parent, SLOPE], 0, _at(desk, parent, SLOPE) - away)
+        store(desk[node, SLOPE], 0, slope)
 
 
 @compiled

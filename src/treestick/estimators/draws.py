@@ -66,7 +66,7 @@ def to_record(chain: int, swept: Swept) -> DrawRecord:
         "tries": info.tries,
         "n_candidates": float(info.n_candidates),
         **{
-            f"{name}_accepted": sum(counted[1:]) / max(counted[0], 1)
+            f"{name}_accepted": sum(counted[1:]) / counted[0] if counted[0] else float("nan")
             for name, counted in info.structure.items()
         },
     }

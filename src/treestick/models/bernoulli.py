@@ -71,7 +71,9 @@ BITS_OF_BYTES = np.unpackbits(
 BYTES_AT_ONCE = 8
 """Of the data, in likelihoods at many nodes: a table of 32 KiB."""
 SLICE_SHARE = 0.1
-"""In this share of the sweeps the slice move follows the Hamiltonian one."""
+"""In this share of the sweeps the slice move follows the Hamiltonian one,"""
+N_SLICED = 200
+"""and in as many of the first sweeps, if step sizes adapt in them."""
 TARGET_ACCEPTANCE = 0.9
 FIRST_STEP, SHORTEST_STEP, LONGEST_STEP = 0.12, 0.005, 0.25
 """Where ``step`` starts, and its limits. The leapfrog is unstable beyond 2; 25 steps of 1/8 are
@@ -316,10 +318,11 @@ def update_parameters(
 ) -> tuple[int, int]:
     """Hamiltonian move on the logits of some dimensions; sometimes a slice move follows.
 
-    Whether it does is drawn from the key, so both are moves of their own. While step sizes adapt it
-    follows always: logits that are far from where the data want them have another curvature than
-    they will have, and Hamiltonian proposals fail.
+    Whether it does is drawn from the key, so both are moves of their own. In the first sweeps of a
+    burn-in it follows always: logits that are far from where the data want them have another
+    curvature than they will have, and Hamiltonian proposals fail.
     """
+    in_the_beginning = adapting and key.sweep <= np.uint64(N_SLICED)
     first = part * DIMENSIONS_PER_PART
     last = min(first + DIMENSIONS_PER_PART, theta.shape[1])
     key = key_of_part(key, part)
@@ -336,7 +339,7 @@ def update_parameters(
     curvature = curvature_of(some, table, sums, theta.shape[0])
     n_accepted = hamiltonian_move(key, some, table, sums, logits, curvature)
     stream = open_stream(key_for(key, Purpose.DIMENSION, last - first))
-    if uniform(stream) < SLICE_SHARE or adapting:
+    if uniform(stream) < SLICE_SHARE or in_the_beginning:
         slice_move(key, some, table, sums, logits, curvature)
     for node in range(theta.shape[0]):
         for d in range(first, last):

@@ -23,7 +23,7 @@ from treestick.moves.structure import insert, singles, split_merge
 from treestick.moves.structure import questions as about
 from treestick.moves.structure.chosen import choose_singles
 from treestick.moves.structure.hull import DATA, FREE, loosen, settle_nodes, with_room
-from treestick.moves.structure.plan import MOVES, ROOM, n_rows_for
+from treestick.moves.structure.plan import MOVES, n_rows_for, room_for
 from treestick.moves.structure.questions import Answer, Question
 from treestick.moves.structure.trials import Accepted, Proposal, Setting, Told, Trial
 from treestick.random import Key
@@ -78,7 +78,7 @@ class Asking:
 
     def __init__(self, key: Key, state: State, shards: Shards, plan: Mapping[str, int]) -> None:
         self.shards = shards
-        hull = loosen(state, ROOM)
+        hull = loosen(state, room_for(plan))
         hull.counts[DATA] = shards.n_data
         described = shards.describe()
         self.first = np.array([one.first for one in described])

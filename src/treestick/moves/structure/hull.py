@@ -45,6 +45,10 @@ NODE = np.dtype(
         ("label", np.int64),  # what data of this row's node are labelled with
         ("row_of", np.int64),  # the other way round: of a label, its row
         ("entity", np.uint64),
+        ("log_factor", np.float64),  # of the tree's probability, as it was when last asked for:
+        ("was_here", np.int64),  # with these counts
+        ("was_below", np.int64),
+        ("was_depth", np.int64),  # at this depth; NULL if it was never asked for
     ]
 )
 
@@ -65,6 +69,8 @@ class Hull(NamedTuple):
     statistics: Floats
     nothing: Floats
     """An empty row: the parameters above the root."""
+    known: Floats
+    """alpha0, decay and gamma for which nodes have factors of the tree's probability."""
 
 
 def loosen(state: State, n_more: int) -> Hull:
@@ -77,6 +83,7 @@ def loosen(state: State, n_more: int) -> Hull:
         np.concatenate([state.theta, np.empty((n_more, state.theta.shape[1]))]),
         np.concatenate([state.statistics, np.zeros((n_more, state.statistics.shape[1]))]),
         np.empty(0),
+        np.full(3, np.nan),
     )
     _loosen(state.table, hull)
     return hull
@@ -115,7 +122,7 @@ def with_room(hull: Hull, n_more: int) -> Hull:
 
     nodes = longer(hull.nodes).view(np.recarray)
     new = np.arange(room + n_more - 1, room - 1, -1)
-    nodes["place"][room:] = NULL
+    nodes["place"][room:] = nodes["was_depth"][room:] = NULL
     nodes["label"][room:] = nodes["row_of"][room:] = np.arange(room, room + n_more)
     nodes["free"][: n_more + n_free] = np.append(new, hull.nodes["free"][:n_free])
     return hull._replace(
@@ -467,8 +474,27 @@ def log_of_node(hull: Hull, sticks: Sticks, row: int) -> float:
 
 @compiled
 def log_tree(hull: Hull, sticks: Sticks) -> float:
-    """Return the log probability of the tree partition, sticks integrated out."""
+    """Return the log probability of the tree partition, sticks integrated out.
+
+    A move changes the counts and depths of few nodes, so factors of the others are as they were.
+    """
+    known = hull.known
+    if known[0] != sticks.alpha0 or known[1] != sticks.decay or known[2] != sticks.gamma:
+        known[0], known[1], known[2] = sticks.alpha0, sticks.decay, sticks.gamma
+        for row in range(hull.nodes.size):
+            hull.nodes[row].was_depth = NULL
     total = 0.0
     for k in range(hull.counts[ALIVE]):
-        total += log_of_node(hull, sticks, hull.nodes[k].alive)
+        row = hull.nodes[k].alive
+        node = hull.nodes[row]
+        if (
+            node.n_here != node.was_here
+            or node.n_below != node.was_below
+            or node.depth != node.was_depth
+        ):
+            hull.nodes[row].log_factor = log_of_node(hull, sticks, row)
+            hull.nodes[row].was_here = node.n_here
+            hull.nodes[row].was_below = node.n_below
+            hull.nodes[row].was_depth = node.depth
+        total += hull.nodes[row].log_factor
     return total

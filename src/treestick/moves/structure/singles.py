@@ -72,6 +72,7 @@ from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.moves.structure import hull as on
 from treestick.moves.structure.chosen import N_WORDS, choose_singles, find_chosen
 from treestick.moves.structure.hull import ALIVE, DATA, FREE, Hull
+from treestick.moves.tasks import Run
 from treestick.random import (
     Key,
     Purpose,
@@ -89,6 +90,8 @@ GIVEN_LEAVES, SMALL_LEAVES = 0, 1
 MOST_AT_LEAF = 32
 LEVELS = 3
 MOST_LOGS = 2**14
+BLOCKS_AT_ONCE = 128
+"""Blocks of nodes whose likelihoods one thread computes at a time."""
 
 
 class Logs(NamedTuple):
@@ -132,7 +135,7 @@ def move_singles(
 
     The hull must have room for ``LEVELS`` nodes each (rule 3). Each costs O(nodes x dimensions).
     """
-    chosen = find_chosen(hull.labels, hull.nodes.size, choose_singles(key, first, n, hull))
+    chosen = _choose_and_find(key, hull, first, n)
     return move_chosen(key, model, data, sticks, hull, kind, first, chosen)
 
 
@@ -148,18 +151,62 @@ def move_chosen(
     chosen: Integers,
 ) -> Integers:
     """Move the data that were chosen: rows of ``data`` and of the hull's labels."""
-    n = chosen.size
+    most, log_f = _begin(model, hull, kind, chosen.size)
+    _compute(model, data, hull, most, chosen, 0, log_f.shape[2] // ABREAST, log_f)
+    return _move_all(key, model, data, sticks, hull, most, first, chosen, log_f)
+
+
+def move_singles_by(
+    run: Run, key: Key, model: Any, data: Any, sticks: Sticks, hull: Hull, kind: int, first: int,
+    n: int,
+) -> Integers:  # fmt: skip
+    """Do the same; ``run`` is like ``map``, and may do what rule 2 asks for on several threads."""
+    chosen = _choose_and_find(key, hull, first, n)
+    most, log_f = _begin(model, hull, kind, n)
+    n_blocks = log_f.shape[2] // ABREAST
+
+    def compute(start: int) -> None:
+        stop = min(start + BLOCKS_AT_ONCE, n_blocks)
+        _compute(model, data, hull, most, chosen, start, stop, log_f)
+
+    for _ in run(compute, range(0, n_blocks, BLOCKS_AT_ONCE)):
+        pass
+    return _move_all(key, model, data, sticks, hull, most, first, chosen, log_f)
+
+
+@compiled
+def _choose_and_find(key: Key, hull: Hull, first: int, n: int) -> Integers:
+    return find_chosen(hull.labels, hull.nodes.size, choose_singles(key, first, n, hull))
+
+
+@compiled
+def _begin(model: Any, hull: Hull, kind: int, n: int) -> tuple[int, Floats]:
+    """Return how large leaves are that are integrated out, and room for ``n`` log likelihoods."""
     most = MOST_AT_LEAF if kind == SMALL_LEAVES else 0
+    n_levels = min(LEVELS, contract.n_exact_levels(model))
+    n_blocks = -(-hull.nodes.size // ABREAST)
+    return most, np.empty((n_levels + 1, n, n_blocks * ABREAST))
+
+
+@compiled
+def _move_all(
+    key: Key,
+    model: Any,
+    data: Any,
+    sticks: Sticks,
+    hull: Hull,
+    most: int,
+    first: int,
+    chosen: Integers,
+    log_f: Floats,
+) -> Integers:
+    """Move data one by one; ``log_f`` are their log likelihoods, which follow what changes."""
+    n = chosen.size
     counts = np.zeros(2, dtype=np.int64)
     _, prepared_width, _ = contract.widths(model)
-    n_blocks = -(-hull.nodes.size // ABREAST)
-    n_levels = min(LEVELS, contract.n_exact_levels(model))
-    prepared = np.zeros((n_levels + 1, prepared_width, ABREAST))
-    log_f = np.empty((n_levels + 1, n, n_blocks * ABREAST))
-    for block in range(n_blocks):
-        _compute(model, data, hull, most, chosen, block, prepared, log_f)
+    prepared = np.zeros((log_f.shape[0], prepared_width, ABREAST))
     desk = Desk(
-        np.empty((n_levels + 1, n_blocks * ABREAST)), np.empty(hull.nodes.size),
+        np.empty((log_f.shape[0], log_f.shape[2])), np.empty(hull.nodes.size),
         np.empty(prepared_width), np.empty(hull.theta.shape[1]),
         np.zeros(hull.nodes.size, dtype=np.int64), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
@@ -246,26 +293,29 @@ def _compute(
     hull: Hull,
     most: int,
     chosen: Integers,
-    block: int,
-    prepared: Floats,
+    first: int,
+    last: int,
     log_f: Floats,
 ) -> None:
-    """Write the log likelihoods of all data at the nodes of a block.
+    """Write the log likelihoods of all data at the nodes of some blocks, before ``last``.
 
     What is written for rows that no node has means nothing, and is not read; nor is that of chains
     below a leaf that is integrated out.
     """
-    start = block * ABREAST
-    n_prepared = 0
-    for row in range(start, min(start + ABREAST, hull.nodes.size)):
-        if hull.nodes[row].place != NULL:
-            n_prepared = max(n_prepared, _prepare(model, hull, row, most, prepared))
-    for levels in range(n_prepared):
-        for k in range(chosen.size):
-            contract.log_likelihoods(
-                model, data, chosen[k], chosen[k] + 1, prepared[levels],
-                log_f[levels, k, start : start + ABREAST].reshape((1, ABREAST)),
-            )  # fmt: skip
+    _, prepared_width, _ = contract.widths(model)
+    prepared = np.zeros((log_f.shape[0], prepared_width, ABREAST))
+    for block in range(first, last):
+        start = block * ABREAST
+        n_prepared = 0
+        for row in range(start, min(start + ABREAST, hull.nodes.size)):
+            if hull.nodes[row].place != NULL:
+                n_prepared = max(n_prepared, _prepare(model, hull, row, most, prepared))
+        for levels in range(n_prepared):
+            for k in range(chosen.size):
+                contract.log_likelihoods(
+                    model, data, chosen[k], chosen[k] + 1, prepared[levels],
+                    log_f[levels, k, start : start + ABREAST].reshape((1, ABREAST)),
+                )  # fmt: skip
 
 
 @compiled
