@@ -44,7 +44,8 @@ class Cells(NamedTuple):
     """Those at a node of the first tree are from here to the start of the next node's."""
     other: Integers
     """Node of the second tree."""
-    count: Integers
+    size: Integers
+    """How many data a cell has."""
 
 
 def in_preorder(tree: Tree) -> Preorder:
@@ -98,23 +99,23 @@ def count_alike(one: Preorder, other: Preorder, cells: Cells) -> int:
         if first == second:
             continue
         for k in range(first, second):
-            at[cells.other[k]] += cells.count[k]
-            same += cells.count[k] * (cells.count[k] - 1) // 2
+            at[cells.other[k]] += cells.size[k]
+            same += cells.size[k] * (cells.size[k] - 1) // 2
             place = other.parent[cells.other[k]]
             while place >= 0:
-                under[place] += cells.count[k]
+                under[place] += cells.size[k]
                 place = other.parent[place]
         for k in range(first, second):
-            in_line += cells.count[k] * under[cells.other[k]]
+            in_line += cells.size[k] * under[cells.other[k]]
         for k in range(second, cells.start[one.end[node]]):
             place = cells.other[k]
-            in_line += cells.count[k] * (at[place] + under[place])
+            in_line += cells.size[k] * (at[place] + under[place])
             n_above = 0
             place = other.parent[place]
             while place >= 0:
                 n_above += at[place]
                 place = other.parent[place]
-            above += cells.count[k] * n_above
+            above += cells.size[k] * n_above
         for k in range(first, second):
             place = cells.other[k]
             at[place] = 0
@@ -150,7 +151,7 @@ def best_matches(one: Preorder, other: Preorder, cells: Cells) -> Floats:
         for k in range(first, last):
             place = cells.other[k]
             while place >= 0:
-                shared[place] += cells.count[k]
+                shared[place] += cells.size[k]
                 place = other.parent[place]
         for k in range(first, last):
             place = cells.other[k]
