@@ -95,9 +95,9 @@ def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
     write_codes(tmp_path)
     stages = {command.codes: "fit", command.rivals: "mixtures"}
 
-    def run(name: str) -> dict[str, Any]:
+    def run(name: str, *others: str) -> dict[str, Any]:
         words = ["cifar100.py", "codes.npz", "--images", "thumbs", "--out", name, "--sweeps", "24",
-                 "--sizes", "2", "3", "--jobs", "1"]  # fmt: skip
+                 "--sizes", "2", "3", "--jobs", "1", *others]  # fmt: skip
         monkeypatch.setattr(sys, "argv", words)
         command.main()
         found = json.loads((tmp_path / name / "report.json").read_text("utf-8"))
@@ -116,6 +116,9 @@ def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
     assert not (tmp_path / "stopped" / "report.json").exists()
     found = run("stopped")
     assert found == run("whole")
+    assert found == run("stopped", "--so-far", "--sweeps", "99", "--split-sweeps", "24")
+    with pytest.raises(SystemExit, match=r"^cifar100.py: .*nothing"):
+        run("nothing", "--so-far")
     models = [row["name"] for row in found["held_out"]]
     assert len(models) == 5
     assert found["held_out"][0]["nodes"] > 1

@@ -7,7 +7,8 @@ The file has ``packed`` (50,000 codes of 256 bits, eight to a byte), ``coarse`` 
 images, which may be left out, has sheets of 32 x 32 tiles in the order of the codes.
 
 Priors and number of sweeps are the paper's. The command may be stopped at any time (Ctrl-C, kill,
-a power cut) and goes on when it is given again. In the folder ``--out`` are then
+a power cut) and goes on when it is given again; ``--so-far`` reports what there is by then, also
+while another process goes on. In the folder ``--out`` are then
 
     report.md, report.json    what was found, in words and for programs
     figure3.pdf, figure3.png  the tree, three subtrees, and a part of each
@@ -27,8 +28,9 @@ import account
 import codes
 import pictures
 import rivals
-from treestick import BernoulliTree, Tree
+from treestick import BernoulliTree, Tree, load_run
 from treestick.cli import signals
+from treestick.inputs import InvalidValue
 from treestick.io import read_images
 from treestick.report.explorer import write_page
 from treestick.report.subject import describe
@@ -46,15 +48,19 @@ def reproduce(options: argparse.Namespace) -> None:
     n_data, n_bits = data.X.shape
     train, test = codes.split(n_data)
     split_sweeps = options.split_sweeps or options.sweeps
+    n_sweeps, n_chains = options.sweeps, options.chains
+    if options.so_far:
+        model = load_run(out / "run")
+        n_chains = model.n_chains
+        n_sweeps = model.burn_in + model.thin * (len(model.draws_) // n_chains)
     asked = {
-        "n_data": n_data, "n_bits": n_bits, "sweeps": options.sweeps, "chains": options.chains,
+        "n_data": n_data, "n_bits": n_bits, "sweeps": n_sweeps, "chains": n_chains,
         "seed": options.seed, "split_sweeps": split_sweeps, "n_fitted": train.size,
         "n_held_out": test.size, "data": hashlib.sha256(data.X.tobytes()).hexdigest(),
     }  # fmt: skip
-    say(f"a tree of {n_data:,} images, {options.sweeps:,} sweeps ...")
-    model = codes.fit(
-        data.X, out / "run", options.sweeps, options.chains, options.seed, options.jobs
-    )
+    say(f"a tree of {n_data:,} images, {n_sweeps:,} sweeps ...")
+    if not options.so_far:
+        model = codes.fit(data.X, out / "run", n_sweeps, n_chains, options.seed, options.jobs)
     with_images = {**asked, "images": str(options.images)}
     size = codes.kept(
         out / "results" / "pictures.json", with_images, lambda: draw(model, data, options)
@@ -127,6 +133,9 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=4000)
     parser.add_argument("--chains", type=int, default=2)
     parser.add_argument(
+        "--so-far", action="store_true", help="do not go on; report the draws that there are"
+    )
+    parser.add_argument(
         "--split-sweeps", type=int, help="of the chain for held-out density; as many if not given"
     )
     parser.add_argument(
@@ -142,6 +151,8 @@ def main() -> None:
         except KeyboardInterrupt:
             say("stopped; the same command goes on from here")
             sys.exit(signals.exit_code())
+        except InvalidValue as error:
+            sys.exit(f"cifar100.py: {error}")
 
 
 if __name__ == "__main__":
