@@ -268,9 +268,9 @@ def table(arguments: argparse.Namespace) -> None:
         length = min(len(one["nodes"]) for one in chains) // 2
         row = []
         for key in COMPARED:
-            row.append(_rhat(np.array([_thin(one[key], length) for one in chains])))
+            row.append(rhat(np.array([_thin(one[key], length) for one in chains])))
         looks = min(len(one["integrated"]) for one in chains) // 2
-        row.append(_rhat(np.array([_thin(one["integrated"], looks) for one in chains])))
+        row.append(rhat(np.array([_thin(one["integrated"], looks) for one in chains])))
         agreed = 0
         of_pairs = np.array([_thin(one["relations"], length) for one in chains])
         for k in range(N_PAIRS):
@@ -329,7 +329,8 @@ def _thin(trace: Any, length: int) -> Any:
     return half[np.linspace(0, len(half) - 1, min(length, 1000)).astype(int)]
 
 
-def _rhat(traces: Any) -> float:
+def rhat(traces: Any) -> float:
+    """Return R-hat of a scalar, a row for each chain."""
     from arviz_stats.base.array import array_stats
 
     return float(array_stats.rhat(traces, chain_axis=0, draw_axis=1))  # type: ignore[no-untyped-call]

@@ -28,6 +28,8 @@ from typing import Any, NamedTuple
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 N_TO_WARM_UP = 60
 MIXING_DATA, MIXING_NODES = 500, 20
+MIXING_CHAINS = 4
+"""Together: one chain that has not been everywhere takes its few places for all there are."""
 SLOW = "nips"
 """Takes an hour; compared only when it is named."""
 
@@ -166,6 +168,7 @@ def mixing_table(seconds: float, seed: int) -> Iterator[str]:
     import numpy as np
 
     import mixing
+    from treestick.analysis.convergence import effective_draws
     from treestick.moves.structure.plan import MOVES
 
     truth, data, _ = mixing.problem(seed, MIXING_DATA, MIXING_NODES)
@@ -176,23 +179,30 @@ def mixing_table(seconds: float, seed: int) -> Iterator[str]:
     }
     settings["the paper's moves"] = ["--schedule", "paper"]
     yield (
-        f"| effective draws per CPU s, {seconds:g} s of one chain, {MIXING_DATA} x 256 bits near a "
-        f"tree of {MIXING_NODES} nodes | {' | '.join(mixing.COMPARED)} | sweeps per CPU s | "
-        "log joint, mean of the second half |"
+        f"| effective draws per CPU s, {MIXING_CHAINS} chains of {seconds:g} s, {MIXING_DATA} x "
+        f"256 bits near a tree of {MIXING_NODES} nodes | {' | '.join(mixing.COMPARED)} | "
+        "R-hat of nodes | sweeps per CPU s | log joint, mean of the second halves |"
     )
-    yield "|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|"
     for name, words in settings.items():
-        options = mixing.make_parser().parse_args(
-            ["run", "--out", ".", "--seconds", str(seconds), "--seed", str(seed), *words]
-        )
-        followed = mixing.follow(truth, data, options, pairs)
-        traces = {what: np.array(values) for what, values in followed.traces.items()}
-        rates = [mixing.ess_per_second([traces], what) for what in mixing.COMPARED]
-        half = len(traces["nodes"]) // 2
+        chains = []
+        for chain in range(MIXING_CHAINS):
+            options = mixing.make_parser().parse_args(
+                ["run", "--out", ".", "--seconds", str(seconds), "--seed", str(seed),
+                 "--chain", str(chain), *words]
+            )  # fmt: skip
+            chains.append(mixing.follow(truth, data, options, pairs).traces)
+        length = min(len(one["nodes"]) for one in chains) // 2
+        ends = {
+            what: np.array([one[what][-length:] for one in chains], dtype=float)
+            for what in ("seconds", *mixing.COMPARED)
+        }
+        spent = (ends["seconds"][:, -1] - ends["seconds"][:, 0]).sum()
+        rates = [effective_draws(ends[what]) / spent for what in mixing.COMPARED]
         yield (
             f"| {name} | {' | '.join(f'{rate:.2g}' for rate in rates)} | "
-            f"{len(traces['nodes']) / traces['seconds'][-1]:.1f} | "
-            f"{traces['log joint'][half:].mean():.0f} |"
+            f"{mixing.rhat(ends['nodes']):.2f} | {MIXING_CHAINS * (length - 1) / spent:.1f} | "
+            f"{ends['log joint'].mean():.0f} |"
         )
 
 
@@ -244,7 +254,9 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", help="which; all that are there if not given")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sweeps", type=pair, default=(300, 300), help="burn_in,n_draws")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of a chain for mixing")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of each chain for mixing; 0 to leave it out"
+    )
     parser.add_argument("--out", type=Path, help="file for the tables")
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before NumPy, here and in the processes

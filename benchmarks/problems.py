@@ -73,7 +73,11 @@ def _file(name: str) -> Callable[[Path | None], tuple[Any, Any]]:
         if folder is None:
             raise SystemExit(f"{name} is needed: say with --data in which folder it is")
         with np.load(folder / name) as file:
-            return file["X"][:MOST_ROWS], file["y"][:MOST_ROWS]
+            X, y = file["X"], file["y"]
+        if len(X) > MOST_ROWS:  # any, for files may be sorted by class
+            rows = np.random.default_rng(0).choice(len(X), MOST_ROWS, replace=False)
+            X, y = X[rows], y[rows]
+        return X, y
 
     return load
 
