@@ -125,27 +125,33 @@ def measure_labels(
 
 
 def _mixtures(tree: Tree, of_data: npt.NDArray[np.str_], which: str) -> list[dict[str, Any]]:
-    """Return the most common classes at the largest nodes, or the purest of those with fifty."""
+    """Return the most common classes of the largest nodes, or of the purest subtrees with fifty.
+
+    Of subtrees, none is within another.
+    """
     names = np.unique(of_data)
-    counts = label_counts(tree, of_data)
-    here = counts.sum(axis=1)
-    order = here if which == "largest" else counts.max(axis=1) / np.maximum(here, 1)
-    order = np.where(here >= LEAST[1], order, -1.0)
-    chosen = np.argsort(-order, kind="stable")[:N_LISTED]
-    return [
-        {
-            "node": int(node),
-            "depth": int(tree.depth[node]),
-            "images": int(here[node]),
-            "classes": [
-                [str(names[k]), float(counts[node, k] / here[node])]
-                for k in np.argsort(-counts[node], kind="stable")[:N_NAMED]
-                if counts[node, k] > 0
-            ],
-        }
-        for node in chosen
-        if here[node] >= LEAST[1]
-    ]
+    counts = label_counts(tree, of_data, below=which == "purest")
+    size = counts.sum(axis=1)
+    order = size if which == "largest" else counts.max(axis=1) / np.maximum(size, 1)
+    listed: list[dict[str, Any]] = []
+    taken: set[int] = set()
+    over: set[int] = set()  # nodes above those that are listed
+    for node in np.argsort(-order, kind="stable").tolist():
+        path = set(tree.path(node).tolist())
+        if size[node] < LEAST[1] or (which == "purest" and (node in over or path & taken)):
+            continue
+        classes = [
+            [str(names[k]), float(counts[node, k] / size[node])]
+            for k in np.argsort(-counts[node], kind="stable")[:N_NAMED]
+            if counts[node, k] > 0
+        ]
+        depth = int(tree.depth[node])
+        listed.append({"node": node, "depth": depth, "images": int(size[node]), "classes": classes})
+        if len(listed) == N_LISTED:
+            break
+        taken |= {node}
+        over |= path
+    return listed
 
 
 def conditions() -> dict[str, Any]:
@@ -272,8 +278,8 @@ def _labels(found: dict[str, Any]) -> Iterator[str]:
             listed = of[f"{which}_nodes"]
             if not listed:
                 continue
-            least = "" if which == "largest" else f" of those with at least {LEAST[1]} images"
-            yield f"The {which} nodes{least}, and their {kind} labels:\n"
+            what = "nodes" if which == "largest" else f"subtrees with at least {LEAST[1]} images"
+            yield f"The {which} {what}, and their {kind} labels:\n"
             yield "| node | depth | images | classes |\n|---|---|---|---|"
             for row in listed:
                 classes = ", ".join(f"{name} {share:.0%}" for name, share in row["classes"])
