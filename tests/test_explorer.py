@@ -164,7 +164,8 @@ def test_draws_beyond_the_room_are_left_out_and_the_page_says_so(
     contents = contents_of(make_page(pages.animals(n_draws=12)))
     n_left_out = 13 - len(contents["trees"])
     assert n_left_out > 0
-    assert contents["note"].endswith(f" {n_left_out} of these are left out to keep the page small.")
+    assert "draws of the posterior were to be in this page" in contents["note"]
+    assert contents["note"].endswith(f" {n_left_out} of these are left out to keep it small.")
 
 
 def test_images_are_compressed_until_there_is_room() -> None:

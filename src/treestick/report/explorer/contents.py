@@ -100,7 +100,8 @@ def _trees(subject: Subject, order: Integers, chunks: Chunks) -> tuple[list[Refe
         size += chunks.size - before
     note = subject.note
     if n_left_out:
-        note += f" {n_left_out} of these are left out to keep the page small."
+        note = note.replace("are in this page", "were to be in this page", 1)
+        note += f" {n_left_out} of these are left out to keep it small."
     return listed, note.strip()
 
 
