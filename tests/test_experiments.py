@@ -36,11 +36,13 @@ def figure5(load: Callable[[str], ModuleType]) -> ModuleType:
 def test_results_are_json_and_come_back(figure5: ModuleType, tmp_path: Path) -> None:
     job = figure5.Job(0, figure5.MULTINOMIAL, 1)
     result = {**job._asdict(), "likelihood": 812.5, "likelihood_error": math.nan,
-              "plan": list(figure5.QUICK)}  # fmt: skip
+              "lengths": list(figure5.QUICK.lengths)}  # fmt: skip
     line = figure5.to_line(result)
     assert json.loads(line, parse_constant=pytest.fail)["likelihood_error"] is None
     path = tmp_path / "scores.jsonl"
-    path.write_text(line + "\n" + '{"plan": [1]}' + "\n", encoding="utf-8")
+    longer = figure5.to_line({**result, "lengths": [1]})
+    third = figure5.to_line({**result, "fold": 2})  # of the quick plan's two, so not in it
+    path.write_text("\n".join([line, longer, third]) + "\n", encoding="utf-8")
     (found,) = figure5.load(path, figure5.QUICK).items()
     assert found[0] == job
     assert found[1]["likelihood"] == 812.5

@@ -1,6 +1,6 @@
 """Figure 5 of the paper: trees of documents against LDA, on held-out papers of NIPS 1-12.
 
-    python experiments/nips/figure5.py nips12.npz --out results [--quick]
+    python experiments/nips/figure5.py nips12.npz --out results [--quick] [--folds 4] [--topics 20 50]
 
 The file has ``words`` (the word of each token, documents one after the other) and ``doc_ptr``
 (where each begins, and the end). Ten random partitions into 1,200 papers to fit to and 540 to
@@ -10,8 +10,9 @@ TopicTree. Perplexity per word, by empirical likelihood with 100,000 pseudo-docu
 paper's measure) and by document completion.
 
 Every result is a line of ``results/scores.jsonl`` as soon as it is there; what is there already is
-not done again, so an interrupted run goes on where it was. At the end come ``table.md`` and
-``figure5.png``. ``--quick``: two folds, 20 and 50 topics, fewer sweeps.
+not done again, so an interrupted run goes on where it was, partition by partition. At the end come
+``table.md`` and ``figure5.png``. ``--quick``: two partitions, 20 and 50 topics, fewer sweeps.
+``--folds`` and ``--topics`` say how many partitions, and which numbers of topics, instead.
 """
 
 import argparse
@@ -41,11 +42,9 @@ MEASURES = {"likelihood": "empirical likelihood", "completion": "document comple
 COLOURS = {FIXED: "#b0b0b0", INFERRED: "#4477aa", TREE: "#cc6644"}
 
 
-class Plan(NamedTuple):
-    """How much is done."""
+class Lengths(NamedTuple):
+    """How long chains are."""
 
-    folds: int
-    topics: tuple[int, ...]
     lda_sweeps: int
     tree_sweeps: int
     burn_in: int
@@ -53,8 +52,16 @@ class Plan(NamedTuple):
     thin: int
 
 
-FULL = Plan(10, tuple(range(10, 101, 10)), 1000, 500, 500, 50, 10)
-QUICK = Plan(2, (20, 50), 150, 50, 150, 10, 5)
+class Plan(NamedTuple):
+    """How much is done."""
+
+    folds: int
+    topics: tuple[int, ...]
+    lengths: Lengths
+
+
+FULL = Plan(10, tuple(range(10, 101, 10)), Lengths(1000, 500, 500, 50, 10))
+QUICK = Plan(2, (20, 50), Lengths(150, 50, 150, 10, 5))
 
 
 class Job(NamedTuple):
@@ -74,33 +81,33 @@ def read(path: str) -> sparse.csr_array:
     return sparse.csr_array((np.ones(words.size), (rows, words)), shape=shape)
 
 
-def make_model(job: Job, plan: Plan) -> Any:
+def make_model(job: Job, lengths: Lengths) -> Any:
     """Return the estimator of a job; all have the same number of sweeps before the first draw."""
     shared: dict[str, Any] = {
-        "n_draws": plan.n_draws, "thin": plan.thin, "n_jobs": 1, "n_chains": 1,
+        "n_draws": lengths.n_draws, "thin": lengths.thin, "n_jobs": 1, "n_chains": 1,
         "random_state": job.fold, "verbose": 0,
     }  # fmt: skip
     if job.model == TREE:
         return TopicTree(
-            job.n_topics, lda_sweeps=plan.lda_sweeps, tree_sweeps=plan.tree_sweeps,
-            burn_in=plan.burn_in, **shared,
+            job.n_topics, lda_sweeps=lengths.lda_sweeps, tree_sweeps=lengths.tree_sweeps,
+            burn_in=lengths.burn_in, **shared,
         )  # fmt: skip
     prior = {"doc_topic_prior": 50.0 / job.n_topics} if job.model == FIXED else {}
-    burn_in = plan.lda_sweeps + plan.tree_sweeps + plan.burn_in
+    burn_in = lengths.lda_sweeps + lengths.tree_sweeps + lengths.burn_in
     return LDA(job.n_topics, burn_in=burn_in, **prior, **shared)
 
 
-def run(path: str, job: Job, plan: Plan) -> dict[str, Any]:
+def run(path: str, job: Job, lengths: Lengths) -> dict[str, Any]:
     """Fit one model to one fold, and score it."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     counts = read(path)
-    train, test = make_folds(counts.shape[0], N_TRAIN, plan.folds)[job.fold]
+    train, test = make_folds(counts.shape[0], N_TRAIN, job.fold + 1)[job.fold]
     began = time.process_time()
     more: dict[str, Any] = {}
     if job.model == MULTINOMIAL:
         draws: Any = [laplace_multinomial(counts[train])]
     else:
-        model = make_model(job, plan).fit(counts[train])
+        model = make_model(job, lengths).fit(counts[train])
         draws = model.topic_draws_
         if job.model == TREE:
             more = {
@@ -112,17 +119,17 @@ def run(path: str, job: Job, plan: Plan) -> dict[str, Any]:
     found = score(draws, counts[test], 1 if job.model == MULTINOMIAL else 100_000, job.fold)
     return {
         **job._asdict(), **found._asdict(), **more, "fit_seconds": fitted - began,
-        "score_seconds": time.process_time() - fitted, "plan": list(plan),
+        "score_seconds": time.process_time() - fitted, "lengths": list(lengths),
     }  # fmt: skip
 
 
 def jobs(plan: Plan) -> Iterator[Job]:
-    """Yield all jobs, the shortest fold by fold."""
+    """Yield all jobs, fold by fold, in each the longest first, so that processes end together."""
     for fold in range(plan.folds):
-        yield Job(fold, MULTINOMIAL, 1)
-        for n_topics in plan.topics:
-            for model in MODELS:
+        for model in reversed(MODELS):
+            for n_topics in sorted(plan.topics, reverse=True):
                 yield Job(fold, model, n_topics)
+        yield Job(fold, MULTINOMIAL, 1)
 
 
 def to_line(result: dict[str, Any]) -> str:
@@ -137,13 +144,14 @@ def from_line(line: str) -> dict[str, Any]:
 
 
 def load(path: Path, plan: Plan) -> dict[Job, dict[str, Any]]:
-    """Return the results that are there, of this plan."""
-    found = {}
+    """Return the results of this plan that are there."""
+    found, wanted = {}, set(jobs(plan))
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             result = from_line(line)
-            if result["plan"] == json.loads(json.dumps(plan)):
-                found[Job(result["fold"], result["model"], result["n_topics"])] = result
+            job = Job(result["fold"], result["model"], result["n_topics"])
+            if job in wanted and result["lengths"] == list(plan.lengths):
+                found[job] = result
     return found
 
 
@@ -213,19 +221,22 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("data", help="nips12.npz")
     parser.add_argument("--out", type=Path, default=Path("nips-results"))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--folds", type=int, help="partitions")
+    parser.add_argument("--topics", type=int, nargs="+", help="numbers of topics")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args(words)
     plan = QUICK if options.quick else FULL
+    plan = Plan(
+        options.folds or plan.folds, tuple(sorted(options.topics or plan.topics)), plan.lengths
+    )
     options.out.mkdir(parents=True, exist_ok=True)
     scores = options.out / "scores.jsonl"
     results = load(scores, plan)
     missing = [job for job in jobs(plan) if job not in results]
-    # Longest first, so that the processes end together; the first of all compiles for the others.
-    missing.sort(key=lambda job: (job.model != TREE, -job.n_topics))
     began = time.perf_counter()
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, spawn, max_tasks_per_child=1) as pool:
-        running = {pool.submit(run, options.data, job, plan): job for job in missing}
+        running = {pool.submit(run, options.data, job, plan.lengths): job for job in missing}
         for done in as_completed(running):
             result = done.result()
             results[running[done]] = result
