@@ -1,6 +1,6 @@
 """Figure 5 of the paper: trees of documents against LDA, on held-out papers of NIPS 1-12.
 
-    python experiments/nips/figure5.py nips12.npz --out results [--quick] [--folds 4] [--topics 20 50]
+    python experiments/nips/figure5.py nips12.npz --out results [--quick] [--folds N] [--topics K]
 
 The file has ``words`` (the word of each token, documents one after the other) and ``doc_ptr``
 (where each begins, and the end). Ten random partitions into 1,200 papers to fit to and 540 to
