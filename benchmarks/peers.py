@@ -126,12 +126,12 @@ def compare(problem: str, options: argparse.Namespace) -> Iterator[str]:
         ours = ours or found
         both = list(zip(ours, found, strict=True))
         cells = [
-            spread([one.held_out for one in found], 3),
-            spread([_ahead(a, b) for a, b in both if found is not ours], 3),
-            spread([one.purity for one in found], 3),
-            spread([one.rand for one in found], 3),
+            spread([one.held_out for one in found], 2),
+            spread([_ahead(a, b) for a, b in both if found is not ours], 2),
+            spread([one.purity for one in found], 2),
+            spread([one.rand for one in found], 2),
             spread([one.nodes for one in found], 0),
-            spread([one.seconds for one in found], 2),
+            f"{statistics.median(one.seconds for one in found):.2f}",
             spread([b.seconds / a.seconds for a, b in both if found is not ours], 3),
             spread([one.megabytes for one in found], 0),
         ]
@@ -160,7 +160,8 @@ def spread(values: Sequence[float | None], digits: int) -> str:
         return ""
     median = f"{statistics.median(known):.{digits}f}"
     low, high = f"{min(known):.{digits}f}", f"{max(known):.{digits}f}"
-    return median if low == high else f"{median} ({low} to {high})"
+    space = "\N{NO-BREAK SPACE}"
+    return median if low == high else f"{median} ({low}{space}to{space}{high})"
 
 
 def mixing_table(seconds: float, seed: int) -> Iterator[str]:
@@ -229,9 +230,10 @@ def conditions(options: argparse.Namespace) -> str:
     names = ("treestick", "scikit-learn", "tomotopy", "numpy")
     versions = ", ".join(f"{name} {installed.version(name)}" for name in names)
     return (
-        f"Medians of {options.seeds} splits and seeds (lowest to highest); four fifths of the rows "
-        f"to fit; our chains 2 with burn_in={options.sweeps[0]} and n_draws={options.sweeps[1]} "
-        "(TopicTree after the sweeps of LDA that it begins with), tomotopy as many sweeps; one "
+        f"Medians of {options.seeds} splits and seeds (lowest to highest; not of CPU s); four "
+        f"fifths of the rows to fit; our chains 2 with burn_in={options.sweeps[0]} and "
+        f"n_draws={options.sweeps[1]} (TopicTree after the sweeps of LDA that it begins with), "
+        "tomotopy as many sweeps; one "
         f"thread; {versions}, Python {platform.python_version()}, {platform.system()} "
         f"{platform.machine()}. MB is memory at the peak beyond what the process had before the "
         "fit. ARI is that of the clusters that a method gives, for trees of nodes; linkages are "

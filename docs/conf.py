@@ -79,6 +79,8 @@ html_theme_options = {
     "show_prev_next": True,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
+    # The tables of this page are wide.
+    "secondary_sidebar_items": {"**": ["page-toc"], "peers": []},
 }
 html_sourcelink_suffix = ""
 html_show_sourcelink = False
