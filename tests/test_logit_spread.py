@@ -20,6 +20,8 @@ from treestick.moves.state import State
 from treestick.packs import load, store
 
 LIMIT = "MOST_IN_SMALL = 8\n"
+LOGS_OFTEN = "MOST_FACTORS = 2\n"
+"""Logarithms of products are taken after three factors or more; as a rule after a thousand."""
 
 
 @functools.cache
@@ -84,10 +86,13 @@ def write_targets(
 def test_target_is_the_joint_density() -> None:
     """With all diffusions multiplied by r: its change, and that of the variables, for small S."""
     oracle = BernoulliOracle()
+    often = planted(logit_spread.__name__, "MOST_FACTORS = 1000 - MOST_IN_SMALL\n", LOGS_OFTEN)
     for seed in range(5):
         state, _ = draw_joint(np.random.default_rng(seed), oracle)
         change = change_of_target(logit_spread, state, 1.7)
         np.testing.assert_allclose(change, change_of_joint(state, 1.7), rtol=1e-10, atol=1e-10)
+        same = change_of_target(often, state, 1.7)
+        np.testing.assert_allclose(same, change, rtol=1e-10, atol=1e-10)
         forgetful = planted(
             logit_spread.__name__, "            if n_here > 0:\n", "            if n_here > 1:\n"
         )

@@ -24,7 +24,14 @@ from treestick import Tree, _jit, contract, prior
 from treestick._jit import compiled
 from treestick.diffusions import expected_bits, logit_moves
 from treestick.diffusions import gaussian as diffusions
-from treestick.models.bernoulli import FIRST_STEP, N_SLICED, SLICE_SHARE, Bernoulli, Bits
+from treestick.models.bernoulli import (
+    FACTORS_AT_ONCE,
+    FIRST_STEP,
+    N_SLICED,
+    SLICE_SHARE,
+    Bernoulli,
+    Bits,
+)
 from treestick.models.gaussian import Gaussian, Reals
 from treestick.moves import parameters, tasks
 from treestick.moves.state import State, Sticks, draw_sticks_prior
@@ -36,7 +43,13 @@ from treestick.moves.tasks import (
     sum_statistics,
 )
 from treestick.packs import WIDTH, fill, load, store
-from treestick.prior.density import log_partition
+from treestick.prior.density import (
+    count_kinds,
+    log_choices,
+    log_partition,
+    log_stop,
+    log_stops,
+)
 from treestick.prior.urn import fill_urn
 from treestick.random import make_key, open_stream
 from treestick.tree.table import NodeTable, count_data, make_table, place_child
@@ -127,6 +140,17 @@ def test_gaussian_likelihood_is_scipys(n_dimensions: int) -> None:
     total = contract.log_likelihood_of_sums(model, theta, 20, statistics)
     assert total == pytest.approx(expected.sum(), rel=0.0, abs=1e-10)
     assert contract.log_likelihood_of_sums(model, theta, 0, 0.0 * statistics) == 0.0
+
+
+def test_bernoulli_likelihood_of_so_many_bits_that_products_would_overflow() -> None:
+    n_dimensions = 2 * WIDTH * FACTORS_AT_ONCE + 13
+    rng = np.random.default_rng(1)
+    theta = 0.01 * rng.normal(size=n_dimensions)
+    sums = rng.integers(4, size=n_dimensions).astype(np.float64)
+    model = bernoulli_model(rng, n_dimensions)
+    expected = sums @ theta - 3.0 * np.logaddexp(0.0, theta).sum()
+    found = contract.log_likelihood_of_sums(model, theta, 3, sums)
+    assert found == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize("n_dimensions", DIMENSIONS)
@@ -772,6 +796,30 @@ def test_compiled_partition_probability_where_alpha_underflows() -> None:
 def test_compiled_partition_probability_counts_the_hull_only() -> None:
     full = log_partition(table_of([*PARENTS, 2, 7, 0], [*N_HERE, 0, 0, 0]), 2.0, 0.5, 0.7)
     assert full == log_partition(table_of(PARENTS, N_HERE), 2.0, 0.5, 0.7)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_kinds_of_nodes_have_the_factors_of_all_nodes(setting: tuple[float, float, float]) -> None:
+    for seed in range(0, 60, 3):
+        table, _ = fill_urn(make_key(seed), seed * seed // 4, *setting)
+        kinds = count_kinds(table)
+        size = int(table.size[0])
+        rows = [k for k in range(size) if table.n_here[k] + table.n_below[k] > 0]
+        assert kinds.n_nodes.sum() == len(rows)
+        columns = list(zip(*kinds[:3], strict=True))
+        assert columns == sorted(set(columns))
+        for alpha0, decay, gamma in OTHER_SETTINGS:
+            stops = sum(
+                log_stop(table.n_here[k], table.n_below[k], table.depth[k], alpha0, decay)
+                for k in rows
+            )
+            assert log_stops(kinds, alpha0, decay) == pytest.approx(stops, rel=1e-12, abs=1e-9)
+            choices = sum(
+                math.log(gamma) * (k > 0)
+                + math.lgamma(gamma) - math.lgamma(gamma + table.n_below[k])
+                for k in rows
+            )  # fmt: skip
+            assert log_choices(kinds, gamma) == pytest.approx(choices, rel=1e-12, abs=1e-9)
 
 
 # -- sums over data --------------------------------------------------------------------------------

@@ -17,6 +17,9 @@ in which the logits of S depend on v. The root is not in S, and has no such term
 tree and counts, which stay. A slice move in w, from the bounds inwards as in
 :func:`treestick.diffusions.gaussian.draw_variance`; eight dimensions at once, which are independent
 given all else. O(nodes x dimensions) for each try.
+
+Of log(1 + e**t) = max(t, 0) + log(1 + e**-|t|), to be summed over data, the last are taken together
+as the logarithm of a product.
 """
 
 from typing import Any
@@ -25,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.diffusions.logistic import softplus
 from treestick.packs import (
     WIDTH,
     any_less,
@@ -34,6 +36,7 @@ from treestick.packs import (
     larger,
     load,
     log,
+    size,
     smaller,
     store,
     where_less,
@@ -46,6 +49,8 @@ Flags = npt.NDArray[np.bool_]
 
 MOST_IN_SMALL = 8
 """Data of a node in S. About as many say as much of a logit as a diffusion of 1/2 does."""
+MOST_FACTORS = 1000 - MOST_IN_SMALL
+"""Before their product is turned into its logarithm: far from where floats end."""
 
 
 @compiled
@@ -114,6 +119,7 @@ def _log_target(
     sharpness = -0.5 * exp(-candidate)
     result = candidate
     squares = fill(0.0)
+    factor, n_factors = fill(1.0), 0  # of (1 + e**-|logit|), at most 2, whose log is still to come
     for node in range(1, places.shape[0]):
         above = load(places[table.parent[node]], 0, 0.0)
         if is_small[node]:
@@ -121,9 +127,17 @@ def _log_target(
             store(places[node], 0, place)
             n_here = table.n_here[node]
             if n_here > 0:
-                result = result + load(statistics[node], d, 0.0) * place - n_here * softplus(place)
+                result = result + load(statistics[node], d, 0.0) * place
+                result = result - n_here * larger(place, 0.0)
+                one = 1.0 + exp(-size(place))
+                for _ in range(n_here):
+                    factor = factor * one
+                n_factors += n_here
+                if n_factors > MOST_FACTORS:
+                    result = result - log(factor)
+                    factor, n_factors = fill(1.0), 0
         else:
             away = load(places[node], 0, 0.0) - above
             squares = squares + away * away
             result = result - 0.5 * candidate
-    return result + sharpness * squares
+    return result - log(factor) + sharpness * squares

@@ -30,7 +30,7 @@ from treestick._jit import compiled
 from treestick.contract import EVERY_LEVEL, NodeModel, register
 from treestick.diffusions import gaussian as diffusion_move
 from treestick.diffusions.expected_bits import expected_bits, expected_logistics
-from treestick.diffusions.logistic import Logit, draw_given_bit, logistic, softplus
+from treestick.diffusions.logistic import Logit, draw_given_bit, logistic
 from treestick.diffusions.logit_moves import curvature_of, hamiltonian_move, slice_move
 from treestick.diffusions.logit_spread import spread_move
 from treestick.diffusions.logits import estimate, fit_group, log_evidence, log_transition
@@ -70,6 +70,8 @@ BITS_OF_BYTES = np.unpackbits(
 ).astype(np.float64)
 BYTES_AT_ONCE = 8
 """Of the data, in likelihoods at many nodes: a table of 32 KiB."""
+FACTORS_AT_ONCE = 512
+"""As many as are multiplied before their logarithm is taken: none is above 2."""
 SLICE_SHARE = 0.1
 """In this share of the sweeps the slice move follows the Hamiltonian one,"""
 N_SLICED = 200
@@ -288,10 +290,17 @@ def log_likelihood_of_sums(
     """Return the log likelihood of the data at a node."""
     some = fill(0.0)
     if n_here > 0:
+        factor = fill(1.0)
         for d in range(0, theta.size, WIDTH):
             t = load(theta, d, -math.inf)
-            some = some - n_here * softplus(t)
+            some = some - n_here * larger(t, 0.0)
             some = some + first_of(load(statistics, d, 0.0) * t, theta.size - d)
+            # log(1 + e**t), but for the larger of t and 0, is the log of a factor of at most 2.
+            factor = factor * (1.0 + exp(-size(t)))
+            if (d // WIDTH) % FACTORS_AT_ONCE == FACTORS_AT_ONCE - 1:
+                some = some - n_here * log(factor)
+                factor = fill(1.0)
+        some = some - n_here * log(factor)
     return total(some)
 
 

@@ -17,11 +17,12 @@ before anything uses them: :func:`move_ordered` does it itself.
 """
 
 import math
+from typing import NamedTuple
 
 from treestick._jit import compiled
 from treestick.moves.state import State, Sticks, replace_sticks
 from treestick.moves.sticks import move_sticks
-from treestick.prior.density import log_choices, log_stops
+from treestick.prior.density import Kinds, count_kinds, log_choices, log_stops
 from treestick.random import Key, Purpose, Stream, exponential, key_for, open_stream, uniform
 from treestick.tree.table import NULL, NodeTable
 
@@ -33,30 +34,41 @@ holds the other."""
 
 def move_hyperparameters(key: Key, state: State) -> State:
     """Move alpha0, decay and gamma, with sticks and order integrated out."""
-    return state._replace(sticks=_move(key, state.table, state.sticks, GAMMA))
+    return state._replace(sticks=_move_all(key, state, GAMMA))
 
 
 def move_ordered(key: Key, state: State) -> State:
     """Move alpha0, decay and gamma with the lengths integrated out, then redraw the lengths."""
-    moved = state._replace(sticks=_move(key, state.table, state.sticks, ORDERED_GAMMA))
-    return move_sticks(key, moved)
+    return move_sticks(key, state._replace(sticks=_move_all(key, state, ORDERED_GAMMA)))
+
+
+def _move_all(key: Key, state: State, gamma_target: int) -> Sticks:
+    table = state.table
+    return _move(key, Counted(table, count_kinds(table)), state.sticks, gamma_target)
+
+
+class Counted(NamedTuple):
+    """What the conditionals need of the tree partition."""
+
+    table: NodeTable
+    kinds: Kinds
 
 
 @compiled
-def _move(key: Key, table: NodeTable, sticks: Sticks, gamma_target: int) -> Sticks:
+def _move(key: Key, tree: Counted, sticks: Sticks, gamma_target: int) -> Sticks:
     stream = open_stream(key_for(key, Purpose.STICK_HYPERPARAMETERS, 0))
     alpha0, decay, gamma = sticks.alpha0, sticks.decay, sticks.gamma
     for _ in range(N_ROUNDS):
-        alpha0 = _slice(stream, table, ALPHA0, alpha0, decay, sticks.alpha0_low, sticks.alpha0_high)
-        decay = _slice(stream, table, DECAY, decay, alpha0, sticks.decay_low, sticks.decay_high)
-    gamma = _slice(stream, table, gamma_target, gamma, 0.0, sticks.gamma_low, sticks.gamma_high)
+        alpha0 = _slice(stream, tree, ALPHA0, alpha0, decay, sticks.alpha0_low, sticks.alpha0_high)
+        decay = _slice(stream, tree, DECAY, decay, alpha0, sticks.decay_low, sticks.decay_high)
+    gamma = _slice(stream, tree, gamma_target, gamma, 0.0, sticks.gamma_low, sticks.gamma_high)
     return replace_sticks(sticks, alpha0, decay, gamma)
 
 
 @compiled
 def _slice(
     stream: Stream,
-    table: NodeTable,
+    tree: Counted,
     target: int,
     now: float,
     other: float,
@@ -66,10 +78,10 @@ def _slice(
     """Return the new value of one hyperparameter; ``other`` is what its target also needs."""
     if low == high:
         return now
-    level = _log_target(table, target, now, other) - exponential(stream)
+    level = _log_target(tree, target, now, other) - exponential(stream)
     while True:
         candidate = low + (high - low) * uniform(stream)
-        if _log_target(table, target, candidate, other) >= level:
+        if _log_target(tree, target, candidate, other) >= level:
             return candidate
         if candidate < now:
             low = candidate
@@ -80,14 +92,14 @@ def _slice(
 
 
 @compiled
-def _log_target(table: NodeTable, target: int, value: float, other: float) -> float:
+def _log_target(tree: Counted, target: int, value: float, other: float) -> float:
     if target == ALPHA0:
-        return log_stops(table, value, other)
+        return log_stops(tree.kinds, value, other)
     if target == DECAY:
-        return log_stops(table, other, value)
+        return log_stops(tree.kinds, other, value)
     if target == GAMMA:
-        return log_choices(table, value)
-    return _log_order(table, value)
+        return log_choices(tree.kinds, value)
+    return _log_order(tree.table, value)
 
 
 @compiled

@@ -2,33 +2,64 @@
 
 Its three factors (see the package) depend on alpha0 and decay, on gamma, and on neither, so that a
 move on one hyperparameter computes one of them. Rows without data at or below them do not count.
+Most nodes of a large tree are like others in depth and counts, which is all that the first two
+factors see: those are computed once for each kind of node (:func:`count_kinds`).
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from treestick._jit import compiled
-from treestick.tree.table import NULL, NodeTable
+from treestick.tree.table import NodeTable
 
 TINY = 1e-200
 """Far below what makes a difference to 1, far above what underflows."""
 
 
+class Kinds(NamedTuple):
+    """Nodes with data at or below them, those of one kind together; in ascending order."""
+
+    depth: npt.NDArray[np.int64]
+    n_below: npt.NDArray[np.int64]
+    n_here: npt.NDArray[np.int64]
+    n_nodes: npt.NDArray[np.int64]
+    """How many there are of each kind."""
+
+
+def count_kinds(table: NodeTable) -> Kinds:
+    """Return the kinds of nodes in a table."""
+    size = int(table.size[0])
+    columns = np.stack([table.depth[:size], table.n_below[:size], table.n_here[:size]])
+    columns = columns[:, (columns[1:] > 0).any(axis=0)].astype(np.int64)
+    columns = columns[:, np.lexsort(columns[::-1])]
+    is_first = np.ones(columns.shape[1], dtype=np.bool_)
+    is_first[1:] = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+    first = np.flatnonzero(is_first)
+    depth, n_below, n_here = np.ascontiguousarray(columns[:, first])
+    return Kinds(depth, n_below, n_here, np.diff(first, append=columns.shape[1]))
+
+
 @compiled
 def log_partition(table: NodeTable, alpha0: float, decay: float, gamma: float) -> float:
     """Return the log probability of the tree partition with the counts of ``table``."""
-    total = log_stops(table, alpha0, decay)
+    total = 0.0
     for node in range(table.size[0]):
-        n_below = table.n_below[node]
-        total += log_choice(node != 0, table.n_here[node] + n_below, n_below, gamma)
+        n_here, n_below = table.n_here[node], table.n_below[node]
+        total += log_stop(n_here, n_below, table.depth[node], alpha0, decay)
+        total += log_choice(node != 0, n_here + n_below, n_below, gamma)
     return total
 
 
 @compiled
-def log_stops(table: NodeTable, alpha0: float, decay: float) -> float:
+def log_stops(kinds: Kinds, alpha0: float, decay: float) -> float:
     """Return the sum of :func:`log_stop` over all nodes."""
     total = 0.0
-    for node in range(table.size[0]):
-        total += log_stop(table.n_here[node], table.n_below[node], table.depth[node], alpha0, decay)
+    for k in range(kinds.depth.size):
+        of_one = log_stop(kinds.n_here[k], kinds.n_below[k], kinds.depth[k], alpha0, decay)
+        total += kinds.n_nodes[k] * of_one
     return total
 
 
@@ -52,15 +83,16 @@ def log_stop(n_here: int, n_below: int, depth: int, alpha0: float, decay: float)
 
 
 @compiled
-def log_choices(table: NodeTable, gamma: float) -> float:
+def log_choices(kinds: Kinds, gamma: float) -> float:
     """Return the sum of log[ gamma**K Gamma(gamma) / Gamma(gamma + n_below) ], K children each."""
     total = 0.0
-    for node in range(table.size[0]):
-        n_below = table.n_below[node]
-        if n_below > 0:
-            total += math.lgamma(gamma) - math.lgamma(gamma + n_below)
-        if table.parent[node] != NULL and table.n_here[node] + n_below > 0:
-            total += math.log(gamma)
+    for k in range(kinds.depth.size):
+        of_one = 0.0
+        if kinds.n_below[k] > 0:
+            of_one += math.lgamma(gamma) - math.lgamma(gamma + kinds.n_below[k])
+        if kinds.depth[k] > 0:
+            of_one += math.log(gamma)
+        total += kinds.n_nodes[k] * of_one
     return total
 
 

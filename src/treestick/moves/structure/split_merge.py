@@ -198,7 +198,7 @@ def _merge(
 @compiled
 def begin_merge(stream: Stream, model: Any, sticks: Sticks, hull: Hull, kind: int) -> Merged:
     """Choose two nodes and put them together; labels of data stay. A is NULL if there are none."""
-    a, b = _choose_pair(stream, model, hull, kind)
+    a, b, log_proposed = _choose_pair(stream, model, hull, kind)
     q = NULL if a == NULL else hull.nodes[b].parent
     if a == NULL or (q != a and hull.nodes[q].n_here == 0 and hull.nodes[q].n_children == 1):
         nothing = np.empty((0, 0))  # rule 3
@@ -206,7 +206,6 @@ def begin_merge(stream: Stream, model: Any, sticks: Sticks, hull: Hull, kind: in
             NULL, NULL, NULL, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_), 0,
             np.uint64(0), nothing, nothing, 0.0, 0.0,
         )  # fmt: skip
-    log_proposed = _log_choice_of_pair(model, hull, a, b, kind)
     pair = np.array([a, b])
     theta, statistics = hull.theta[pair], hull.statistics[pair]
     entity, n_given, of_b = hull.nodes[b].entity, hull.nodes[b].n_here, on.children_of(hull, b)
@@ -319,11 +318,14 @@ def _log_choice_of_place(hull: Hull, a: int, q: int) -> float:
 
 
 @compiled
-def _choose_pair(stream: Stream, model: Any, hull: Hull, kind: int) -> tuple[int, int]:
-    """Choose B, any node but the root, and A, neither B nor below it; NULL if there is none."""
+def _choose_pair(stream: Stream, model: Any, hull: Hull, kind: int) -> tuple[int, int, float]:
+    """Choose B, any node but the root, and A, neither B nor below it; NULL if there is none.
+
+    Return A, B and the log probability of choosing them.
+    """
     n_nodes = hull.counts[ALIVE]
     if n_nodes == 1:
-        return NULL, NULL
+        return NULL, NULL, 0.0
     b = choose_below_root(stream, hull)
     if kind == SMART_SPLIT:
         dart = uniform(stream)
@@ -335,7 +337,9 @@ def _choose_pair(stream: Stream, model: Any, hull: Hull, kind: int) -> tuple[int
                 a = hull.nodes[a].next_sibling
         else:
             a = hull.nodes[int(uniform(stream) * n_nodes)].alive
-        return (NULL, NULL) if on.is_at_or_above(hull, b, a) else (a, b)
+        if on.is_at_or_above(hull, b, a):
+            return NULL, NULL, 0.0
+        return a, b, _log_choice_of_pair(model, hull, a, b, kind)
     p = _suitability(model, hull, b)
     dart = uniform(stream)
     a = NULL
@@ -345,7 +349,7 @@ def _choose_pair(stream: Stream, model: Any, hull: Hull, kind: int) -> tuple[int
             dart -= p[k]
             if dart < 0.0:
                 break
-    return a, b
+    return a, b, _log_of_suitable(p[hull.nodes[a].place], n_nodes)
 
 
 @compiled
@@ -357,8 +361,13 @@ def _log_choice_of_pair(model: Any, hull: Hull, a: int, b: int, kind: int) -> fl
             p += 0.5
         elif hull.nodes[a].parent == hull.nodes[b].parent:
             p += 0.25 / hull.nodes[hull.nodes[b].parent].n_children
-    else:
-        p = _suitability(model, hull, b)[hull.nodes[a].place]
+        return math.log(p) - math.log(n_nodes - 1.0)
+    return _log_of_suitable(_suitability(model, hull, b)[hull.nodes[a].place], n_nodes)
+
+
+@compiled
+def _log_of_suitable(p: float, n_nodes: int) -> float:
+    """Return the log probability of choosing a pair, B being any node and A with probability p."""
     return math.log(p) - math.log(n_nodes - 1.0) if p > 0.0 else -math.inf
 
 
