@@ -554,20 +554,24 @@ SINGLES_BUGS = {
         "desk.n_times[0] = 1",
     ),
     "of choices at a node only one is counted": (
-        "            n_chosen = desk.n_chosen[row]\n",
-        "            n_chosen = min(desk.n_chosen[row], 1)\n",
+        "            n_chosen = of_nodes[row]\n",
+        "            n_chosen = min(of_nodes[row], 1)\n",
     ),
     "those that have moved are counted where they go": (
         "desk.n_chosen[row] += desk.n_times[0] - 1",
         "desk.n_chosen[row] += desk.n_times[0]",
     ),
     "data of small nodes are chosen more often, and it is not counted": (
-        "0.5 / hull.counts[DATA] + 0.5 / (n_some * n_here)",
-        "0.5 / hull.counts[DATA] + 0.0 * (n_some * n_here)",
+        "0.5 / n_data + 0.5 / (n_some * n_here)",
+        "0.5 / n_data + 0.0 * (n_some * n_here)",
     ),
     "the chances of the others are forgotten": (
-        "            for_new += desk.n_chosen[row] * more\n",
-        "            for_new += 0.0 * more\n",
+        "            for_new -= _log_chance(desk.log_chances, n_data, n_some, n_here)\n",
+        "            for_new -= _log_of_chance(n_data, n_some + 1, n_here)\n",
+    ),
+    "chances are kept where the number of nodes with data has changed": (
+        "    if desk.n_some[1] != n_some:\n",
+        "    if desk.n_some[1] == 0:\n",
     ),
     "chains below leaves that are integrated out": (
         "parent != 0 and over.n_children == 1 and over.n_here <= most",

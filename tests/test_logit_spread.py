@@ -73,14 +73,14 @@ def test_planted_bug_is_caught(bug: str) -> None:
 
 @compiled
 def write_targets(
-    log_target: Any, table: Any, statistics: Any, is_small: Any, places: Any, steps: Any,
+    log_target: Any, table: Any, sums: Any, is_small: Any, places: Any, steps: Any,
     now: Any, new: Any, found: Any,
 ) -> None:  # fmt: skip
     """Write the target at two diffusions; packs exist in compiled code only."""
     at = load(now, 0, 0.0)
-    store(found[0], 0, log_target(table, statistics, 0, is_small, places, steps, at, at))
+    store(found[0], 0, log_target(table, sums, is_small, places, steps, at, at))
     there = load(new, 0, 0.0)
-    store(found[1], 0, log_target(table, statistics, 0, is_small, places, steps, at, there))
+    store(found[1], 0, log_target(table, sums, is_small, places, steps, at, there))
 
 
 def test_target_is_the_joint_density() -> None:
@@ -106,14 +106,14 @@ def change_of_target(module: ModuleType, state: State, ratio: float) -> Any:
     steps = np.zeros((n_nodes, 8))
     places = np.zeros((n_nodes, 8))
     places[:, :n_dimensions] = state.theta
+    sums = np.zeros((n_nodes, 8))
+    sums[:, :n_dimensions] = state.statistics
     steps[1:] = places[1:] - places[state.table.parent[1:n_nodes]]
     now, new = np.zeros(8), np.zeros(8)
     now[:n_dimensions] = np.log(state.model.diffusion)
     new[:] = now + np.log(ratio)
     found = np.empty((2, 8))
-    write_targets(
-        module._log_target, state.table, state.statistics, is_small, places, steps, now, new, found
-    )
+    write_targets(module._log_target, state.table, sums, is_small, places, steps, now, new, found)
     return (found[1] - found[0])[:n_dimensions]
 
 

@@ -19,9 +19,10 @@ from treestick.moves.structure.singles import (
     GIVEN_LEAVES,
     LEVELS,
     SMALL_LEAVES,
-    Desk,
     _choose,
     _make_logs,
+    count_some,
+    make_desk,
     move_singles,
 )
 from treestick.random import Purpose, key_for, make_key, open_stream
@@ -75,14 +76,15 @@ def test_weights_of_places_are_those_of_the_trees(most: int) -> None:
         n_chosen = np.zeros(hull.nodes.size, dtype=np.int64)
         for other in to_come[to_come != datum]:
             n_chosen[on.node_of(hull, other)] += 1
-        choices = np.append(to_come, datum)
+        choices = np.append(datum, to_come)
         log_f = rng.normal(size=(LEVELS + 1, hull.nodes.size))
-        desk = Desk(
-            np.full(log_f.shape, -1.0), np.empty(hull.nodes.size), np.empty(0), np.empty(0),
-            n_chosen, np.array([np.sum(choices == datum)]),
-        )  # fmt: skip
+        desk = make_desk(LEVELS, hull.nodes.size, 0, 0)
+        desk.n_chosen[:] = n_chosen
+        desk.n_times[0] = np.sum(choices == datum)
+        desk.n_some[0] = count_some(hull)
+        logs = _make_logs(state.sticks, hull)
         stream = open_stream(key_for(make_key(seed), Purpose.STRUCTURE, 0))
-        _choose(stream, state.sticks, hull, most, log_f, desk, _make_logs(state.sticks, hull))
+        _choose(stream, state.sticks, hull, most, choices, log_f, desk, logs)
         expected, weights = [], []
         for k in range(hull.counts[ALIVE]):
             row = int(hull.nodes[k].alive)

@@ -60,6 +60,7 @@ def spread_move(key: Key, model: Any, table: NodeTable, statistics: Floats, thet
     is_small = table.n_here[:n_nodes] <= MOST_IN_SMALL
     is_small[0] = False
     places, steps = np.empty((n_nodes, WIDTH)), np.empty((n_nodes, WIDTH))
+    sums = np.empty((n_nodes, WIDTH))  # nearer to each other than in ``statistics``
     lanes = np.empty(WIDTH)
     for d in range(0, n_dimensions, WIDTH):
         low, high = load(model.diffusion_low, d, 1.0), load(model.diffusion_high, d, 1.0)
@@ -68,18 +69,19 @@ def spread_move(key: Key, model: Any, table: NodeTable, statistics: Floats, thet
         for node in range(n_nodes):
             place = load(theta[node], d, 0.0)
             store(places[node], 0, place)
+            store(sums[node], 0, load(statistics[node], d, 0.0))
             if node > 0:
                 store(steps[node], 0, place - load(theta[table.parent[node]], d, 0.0))
         stream = open_stream(key_for(key, Purpose.SPREAD, d))
         now = log(load(model.diffusion, d, 1.0))
-        level = _log_target(table, statistics, d, is_small, places, steps, now, now)
+        level = _log_target(table, sums, is_small, places, steps, now, now)
         for lane in range(WIDTH):
             lanes[lane] = exponential(stream)
         level = level - load(lanes, 0, 0.0)
         left, right = log(low), log(high)
         while True:
             candidate = left + (right - left) * _uniforms(stream, lanes)
-            found = _log_target(table, statistics, d, is_small, places, steps, now, candidate)
+            found = _log_target(table, sums, is_small, places, steps, now, candidate)
             if not any_less(found, level):
                 break
             # Lanes that are done wait for the others; one whose slice is narrower than the floats
@@ -106,8 +108,7 @@ def _uniforms(stream: Stream, lanes: Floats) -> Any:
 @compiled
 def _log_target(
     table: NodeTable,
-    statistics: Floats,
-    d: int,
+    sums: Floats,
     is_small: Flags,
     places: Floats,
     steps: Floats,
@@ -127,7 +128,7 @@ def _log_target(
             store(places[node], 0, place)
             n_here = table.n_here[node]
             if n_here > 0:
-                result = result + load(statistics[node], d, 0.0) * place
+                result = result + load(sums[node], 0, 0.0) * place
                 result = result - n_here * larger(place, 0.0)
                 one = 1.0 + exp(-size(place))
                 for _ in range(n_here):

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treestick import contract
-from treestick._jit import compiled
+from treestick._jit import compiled, inlined
 from treestick.moves.state import Floats, Integers, State, Sticks
 from treestick.prior.density import log_choice, log_stop
 from treestick.random import Stream
@@ -174,12 +174,18 @@ def _settle(hull: Hull) -> tuple[NodeTable, Integers, Integers]:
 @compiled
 def following(hull: Hull, row: int, top: int) -> int:
     """Return the row after ``row`` in depth-first order within the subtree of ``top``, or NULL."""
-    if hull.nodes[row].first_child != NULL:
-        return hull.nodes[row].first_child
+    return next_row(hull.nodes, row, top)
+
+
+@inlined
+def next_row(nodes: npt.NDArray[Any], row: int, top: int) -> int:
+    """Do the same, for hot loops: the nodes are handed on alone."""
+    if nodes[row].first_child != NULL:
+        return int(nodes[row].first_child)
     while row != top:
-        if hull.nodes[row].next_sibling != NULL:
-            return hull.nodes[row].next_sibling
-        row = hull.nodes[row].parent
+        if nodes[row].next_sibling != NULL:
+            return int(nodes[row].next_sibling)
+        row = nodes[row].parent
     return NULL
 
 

@@ -66,7 +66,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treestick import contract
-from treestick._jit import compiled
+from treestick._jit import compiled, inlined
 from treestick.contract import DRAWN, GIVEN
 from treestick.moves.state import Floats, Integers, Sticks, alpha_at
 from treestick.moves.structure import hull as on
@@ -90,6 +90,7 @@ GIVEN_LEAVES, SMALL_LEAVES = 0, 1
 MOST_AT_LEAF = 32
 LEVELS = 3
 MOST_LOGS = 2**14
+MOST_CHANCES = 64
 BLOCKS_AT_ONCE = 128
 """Blocks of nodes whose likelihoods one thread computes at a time."""
 
@@ -122,9 +123,9 @@ def _make_logs(sticks: Sticks, hull: Hull) -> Logs:
     return Logs(whole, alpha, log_alpha, log_stop, math.log(sticks.gamma))
 
 
-@compiled
-def _log(logs: Logs, n: int) -> float:
-    return logs.whole[n] if n < logs.whole.size else math.log(n)
+@inlined
+def _log(whole: Floats, n: int) -> float:
+    return whole[n] if n < whole.size else math.log(n)
 
 
 @compiled
@@ -205,11 +206,8 @@ def _move_all(
     counts = np.zeros(2, dtype=np.int64)
     _, prepared_width, _ = contract.widths(model)
     prepared = np.zeros((log_f.shape[0], prepared_width, ABREAST))
-    desk = Desk(
-        np.empty((log_f.shape[0], log_f.shape[2])), np.empty(hull.nodes.size),
-        np.empty(prepared_width), np.empty(hull.theta.shape[1]),
-        np.zeros(hull.nodes.size, dtype=np.int64), np.zeros(1, dtype=np.int64),
-    )  # fmt: skip
+    desk = make_desk(log_f.shape[0] - 1, hull.nodes.size, prepared_width, hull.theta.shape[1])
+    desk.n_some[0] = count_some(hull)
     logs = _make_logs(sticks, hull)
     for number in chosen:
         desk.n_chosen[on.node_of(hull, number)] += 1
@@ -222,7 +220,7 @@ def _move_all(
         desk.n_times[0] = np.sum(chosen[k:] == chosen[k])
         desk.n_chosen[before] -= desk.n_times[0]
         n_new = _move_one(
-            stream, model, data, sticks, hull, most, chosen[k], log_f[:, k], desk, logs
+            stream, model, data, sticks, hull, most, chosen[k:], log_f[:, k], desk, logs
         )
         row = on.node_of(hull, chosen[k])
         desk.n_chosen[row] += desk.n_times[0] - 1
@@ -250,6 +248,45 @@ class Desk(NamedTuple):
     """Of each node: how many of the choices yet to come are of its data, the present one apart."""
     n_times: Integers
     """How often the present one was chosen, now and for later."""
+    n_some: Integers
+    """How many nodes have data; and for how many ``log_chances`` are."""
+    log_chances: Floats
+    """Of a datum that is one of so many at its node; nan where nobody has asked yet."""
+    places: Integers
+    """Those that are possible: node, and levels below it."""
+
+
+@compiled
+def make_desk(n_levels: int, n_rows: int, prepared_width: int, width: int) -> Desk:
+    """Return room for so many levels below nodes, and rows; nothing is chosen."""
+    none = np.zeros(1, dtype=np.int64)
+    return Desk(
+        np.empty((n_levels + 1, n_rows)), np.empty(n_rows), np.empty(prepared_width),
+        np.empty(width), np.zeros(n_rows, dtype=np.int64), none, np.zeros(2, dtype=np.int64),
+        np.full(MOST_CHANCES, math.nan), np.empty(((n_levels + 1) * n_rows, 2), dtype=np.int64),
+    )  # fmt: skip
+
+
+@compiled
+def count_some(hull: Hull) -> int:
+    """Return how many nodes have data."""
+    n_some = 0
+    for k in range(hull.counts[ALIVE]):
+        n_some += hull.nodes[hull.nodes[k].alive].n_here > 0
+    return n_some
+
+
+@compiled
+def _take(hull: Hull, model: Any, data: Any, n: int, desk: Desk) -> None:
+    row = on.node_of(hull, n)
+    on.take_datum(hull, model, data, n)
+    desk.n_some[0] -= hull.nodes[row].n_here == 0
+
+
+@compiled
+def _put(hull: Hull, model: Any, data: Any, n: int, row: int, desk: Desk) -> None:
+    on.put_datum(hull, model, data, n, row)
+    desk.n_some[0] += hull.nodes[row].n_here == 1
 
 
 @compiled
@@ -346,17 +383,21 @@ def _move_one(
     sticks: Sticks,
     hull: Hull,
     most: int,
-    n: int,
+    chosen: Integers,
     log_f: Floats,
     desk: Desk,
     logs: Logs,
 ) -> int:
-    """Move one datum; return the length of its new chain, or minus that of the one it had."""
+    """Move the datum that was chosen first, of those whose turn is yet to come.
+
+    Return the length of its new chain, or minus that of the one it had.
+    """
+    n = chosen[0]
     old = on.node_of(hull, n)
     top, length = _own_chain(hull, old)
     if length >= log_f.shape[0] or (length > 0 and _hangs_from_small_leaf(hull, top, most)):
         return 0  # rule 1
-    on.take_datum(hull, model, data, n)
+    _take(hull, model, data, n, desk)
     over = old
     if length > 0:
         over = hull.nodes[top].parent
@@ -369,9 +410,9 @@ def _move_one(
     if leaves_small:
         _prepare_leaf(model, hull, over, desk.theta, desk.prepared)
         log_f[0, over] = contract.log_likelihood(model, data, n, desk.prepared)
-    row, levels = _choose(stream, sticks, hull, most, log_f, desk, logs)
+    row, levels = _choose(stream, sticks, hull, most, chosen, log_f, desk, logs)
     if length == 0 and levels == 0 and row == over:
-        on.put_datum(hull, model, data, n, over)
+        _put(hull, model, data, n, over, desk)
         return 0
     joins_small = levels == 0 and _is_small_leaf(hull, row, most)
     if leaves_small or joins_small:
@@ -388,7 +429,7 @@ def _move_one(
             if joins_small:
                 hull.theta[row] = thetas[1]
             _put_back(hull, over, length)
-            on.put_datum(hull, model, data, n, on.node_of(hull, n))
+            _put(hull, model, data, n, on.node_of(hull, n), desk)
             return 0
     if levels > 0:
         thetas = np.empty((levels, hull.theta.shape[1]))
@@ -398,7 +439,7 @@ def _move_one(
             hull.theta[new] = thetas[k]
             on.hang(hull, new, row)
             row = new
-    on.put_datum(hull, model, data, n, row)
+    _put(hull, model, data, n, row, desk)
     return levels if levels > 0 else -length
 
 
@@ -463,24 +504,34 @@ def _leads_on(hull: Hull, row: int) -> bool:
 
 @compiled
 def _choose(
-    stream: Stream, sticks: Sticks, hull: Hull, most: int, log_f: Floats, desk: Desk, logs: Logs
+    stream: Stream,
+    sticks: Sticks,
+    hull: Hull,
+    most: int,
+    chosen: Integers,
+    log_f: Floats,
+    desk: Desk,
+    logs: Logs,
 ) -> tuple[int, int]:
-    """Choose a node for a datum that is nowhere, and how many levels below it.
+    """Choose a node for the datum that was chosen first, which is nowhere; and how far below it.
 
     Choices with less than e**-50 of the largest weight are as good as impossible, for they would
     not change the sum.
     """
-    weights, reach = desk.weights, desk.reach
-    n_some, for_new = _chances(hull, desk)
-    n_times = desk.n_times[0]
+    for_new = _log_for_new(hull, chosen, desk)
+    n_times, n_some, n_data = desk.n_times[0], desk.n_some[0], hull.counts[DATA]
+    # Numba hands on each array of a tuple by itself: a call with all of them takes as long as a
+    # logarithm, so this loop calls nothing that would need them.
+    nodes, weights, reach = hull.nodes, desk.weights, desk.reach
+    log_chances, of_nodes = desk.log_chances, desk.n_chosen
     largest = -math.inf
     row = 0
     while row != NULL:
-        n_here, n_below = hull.nodes[row].n_here, hull.nodes[row].n_below
-        depth = hull.nodes[row].depth
+        n_here, n_below = nodes[row].n_here, nodes[row].n_below
+        depth = nodes[row].depth
         reached = 0.0
         if row != 0:
-            reached = reach[hull.nodes[row].parent] + _log(logs, n_here + n_below)
+            reached = reach[nodes[row].parent] + _log(logs.whole, n_here + n_below)
         alpha = logs.alpha[depth]
         log_all = math.log(n_here + n_below + alpha + 1.0)
         if n_below == 0:
@@ -488,65 +539,79 @@ def _choose(
         else:
             log_on = math.log((n_below + alpha) / (n_below + sticks.gamma)) - log_all
         reach[row] = reached + log_on
-        weights[0, row] = log_f[0, row] + (reached + _log(logs, n_here + 1) - log_all)
+        log_p = log_f[0, row] + (reached + _log(logs.whole, n_here + 1) - log_all)
         if n_here == 0:
-            weights[0, row] += for_new
+            log_p += for_new
         else:
-            n_chosen = desk.n_chosen[row]
-            weights[0, row] += (n_chosen + n_times) * _log_chance(hull, n_some, n_here + 1)
+            n_chosen = of_nodes[row]
+            more = _log_chance(log_chances, n_data, n_some, n_here + 1)
+            log_p += (n_chosen + n_times) * more
             if n_chosen > 0:
-                weights[0, row] -= n_chosen * _log_chance(hull, n_some, n_here)
-        largest = max(largest, weights[0, row])
+                log_p -= n_chosen * _log_chance(log_chances, n_data, n_some, n_here)
+        weights[0, row] = log_p
+        largest = max(largest, log_p)
         log_chain = reach[row] + logs.log_gamma
-        has_chains = not _is_small_leaf(hull, row, most)
+        has_chains = row == 0 or nodes[row].n_children > 0 or n_here > most  # rule 1
         for levels in range(1, log_f.shape[0]):
-            weights[levels, row] = -math.inf
-            if has_chains:  # rule 1
-                weights[levels, row] = log_f[levels, row] + (
-                    log_chain - logs.log_stop[depth + levels] + for_new
-                )
+            log_p = -math.inf
+            if has_chains:
+                log_p = log_f[levels, row] + (log_chain - logs.log_stop[depth + levels] + for_new)
             log_chain += logs.log_alpha[depth + levels] - logs.log_stop[depth + levels]
-            largest = max(largest, weights[levels, row])
-        row = on.following(hull, row, 0)
-    total = 0.0
+            weights[levels, row] = log_p
+            largest = max(largest, log_p)
+        row = on.next_row(nodes, row, 0)
+    total, n_places = 0.0, 0
+    places = desk.places
     for k in range(hull.counts[ALIVE]):
-        row = hull.nodes[k].alive
+        row = nodes[k].alive
         for levels in range(log_f.shape[0]):
             less = weights[levels, row] - largest
             weights[levels, row] = math.exp(less) if less > -50.0 else 0.0
-            total += weights[levels, row]
+            if less > -50.0:
+                places[n_places] = row, levels
+                total += weights[levels, row]
+                n_places += 1
     dart = uniform(stream) * total
-    chosen, at = 0, 0
-    for k in range(hull.counts[ALIVE]):
-        row = hull.nodes[k].alive
-        for levels in range(log_f.shape[0]):
-            weight = weights[levels, row]
-            if weight > 0.0 and dart >= 0.0:
-                chosen, at = row, levels
-                dart -= weight
-    return chosen, at
+    last = 0
+    for k in range(n_places):
+        if dart >= 0.0:
+            last = k
+            dart -= weights[places[k, 1], places[k, 0]]
+    return places[last, 0], places[last, 1]
 
 
 @compiled
-def _chances(hull: Hull, desk: Desk) -> tuple[int, float]:
-    """Return how many nodes have data, and the log of s if the datum is the first at its node.
+def _log_for_new(hull: Hull, chosen: Integers, desk: Desk) -> float:
+    """Return the log of s if the datum that was chosen first is the only one at its node.
 
     That is less the log of s of the other choices in the tree without the datum (rule 3).
     """
-    n_some = 0
-    for k in range(hull.counts[ALIVE]):
-        n_some += hull.nodes[hull.nodes[k].alive].n_here > 0
-    for_new = desk.n_times[0] * _log_chance(hull, n_some + 1, 1)
-    for k in range(hull.counts[ALIVE]):
-        row = hull.nodes[k].alive
-        if desk.n_chosen[row] > 0:
-            n_here = hull.nodes[row].n_here
-            more = _log_chance(hull, n_some + 1, n_here) - _log_chance(hull, n_some, n_here)
-            for_new += desk.n_chosen[row] * more
-    return n_some, for_new
+    n_some, n_data = desk.n_some[0], hull.counts[DATA]
+    if desk.n_some[1] != n_some:
+        desk.n_some[1] = n_some
+        desk.log_chances[:] = math.nan
+    for_new = desk.n_times[0] * _log_of_chance(n_data, n_some + 1, 1)
+    for k in range(1, chosen.size):
+        if chosen[k] != chosen[0]:
+            n_here = hull.nodes[on.node_of(hull, chosen[k])].n_here
+            for_new += _log_of_chance(n_data, n_some + 1, n_here)
+            for_new -= _log_chance(desk.log_chances, n_data, n_some, n_here)
+    return for_new
+
+
+@inlined
+def _log_chance(log_chances: Floats, n_data: int, n_some: int, n_here: int) -> float:
+    """Return the log probability that a datum is chosen, one of so many at its node.
+
+    ``log_chances`` are those that were asked for before, with as many nodes that have data.
+    """
+    if n_here >= log_chances.size:
+        return _log_of_chance(n_data, n_some, n_here)
+    if math.isnan(log_chances[n_here]):
+        log_chances[n_here] = _log_of_chance(n_data, n_some, n_here)
+    return log_chances[n_here]
 
 
 @compiled
-def _log_chance(hull: Hull, n_some: int, n_here: int) -> float:
-    """Return the log probability that a datum is chosen, one of so many at its node."""
-    return math.log(0.5 / hull.counts[DATA] + 0.5 / (n_some * n_here))
+def _log_of_chance(n_data: int, n_some: int, n_here: int) -> float:
+    return math.log(0.5 / n_data + 0.5 / (n_some * n_here))
