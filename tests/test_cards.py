@@ -16,7 +16,15 @@ import pages
 from treestick import Tree, prior
 from treestick.inputs import InvalidValue
 from treestick.io import Corpus
-from treestick.report.blocks import FONT, Histogram, Images, Top, choose_blocks, text_width
+from treestick.report.blocks import (
+    FONT,
+    Histogram,
+    Images,
+    Top,
+    choose_blocks,
+    text_width,
+    two_digits,
+)
 from treestick.report.cards import A4, card_figure, figures, largest_folds, plan_page
 from treestick.report.folding import fold
 from treestick.report.saving import save, save_all
@@ -137,7 +145,18 @@ def test_differences_to_the_parent() -> None:
     assert found is not None
     assert found.feature[1].tolist() == [0, 1]  # twenty deviations against less than one
     assert (found.score[1] > 0).tolist() == [True, False]
+    assert found.feature[0].tolist() == [0, 1]  # of the root: a deviation each from the mean
+    assert found.score[0] == pytest.approx([-1.0, -1.0])
+    assert found.place is not None
+    assert found.parent_place is not None
+    assert found.place[1] == pytest.approx([19.0, -1.6])
+    assert found.parent_place[1] == pytest.approx([-1.0, -1.0])
     assert contrasts(Tree([-1], [0])) is None
+
+
+def test_large_and_small_numbers_in_few_letters() -> None:
+    numbers = (39_000.0, -1.5e-5, 0.25, -12.0, 0.0)
+    assert [two_digits(number) for number in numbers] == ["3.9e4", "-1.5e-5", "0.25", "-12", "0"]
 
 
 def test_blocks_by_name() -> None:

@@ -91,6 +91,17 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(
     assert_same(treestick.load_run(run_dir), whole)
 
 
+def test_a_run_without_a_seed_can_be_made_again(tmp_path: Path) -> None:
+    X = make_data(BernoulliTree)
+    for random_state in (None, np.random.RandomState(3)):
+        folders = [tmp_path / f"{random_state is None}-{k}" for k in range(2)]
+        first = BernoulliTree(**QUICK | {"random_state": random_state}, run_dir=folders[0]).fit(X)
+        number = json.loads((folders[0] / "run.json").read_text())["random_state"]
+        again = BernoulliTree(**QUICK | {"random_state": number}, run_dir=folders[1]).fit(X)
+        assert_same(first, again)
+        assert json.loads((folders[1] / "run.json").read_text())["random_state"] == number
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a run that is complete."""

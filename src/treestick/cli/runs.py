@@ -145,11 +145,7 @@ def _run(
     except KeyboardInterrupt:
         say(f"stopped before the first draw; `treestick resume {output}` goes on")
         raise typer.Exit(signals.exit_code()) from None
-    n_draws = [int((estimator.draws_.chain == k).sum()) for k in set(estimator.draws_.chain)]
-    found = f"{output}: {' + '.join(map(str, n_draws))} draws"
-    if hasattr(estimator, "tree_"):
-        found += f"; the best tree has {estimator.tree_.n_nodes} nodes"
-    print(found)
+    print(f"{output}: {commands.found_by(estimator)}")
     if interrupted:
         say(f"stopped; `treestick resume {output}` goes on")
         raise typer.Exit(signals.exit_code())

@@ -12,7 +12,8 @@ from treestick.analysis.diagnosis import describe
 from treestick.engine.progress import Progress
 from treestick.store import RunFolder, Trace
 
-FOLLOWED = ("n_nodes", "log_likelihood")
+FOLLOWED = ("n_nodes", "depth", "log_likelihood", "lp")
+"""As in the warning after a fit; ``diagnose`` has all scalars."""
 SECONDS_BETWEEN = 15.0
 Report = Callable[[int, int, float, int], None]
 """Takes chain, sweep, log likelihood and number of nodes."""

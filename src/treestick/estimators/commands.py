@@ -49,8 +49,11 @@ class Goal(NamedTuple):
     ess: float
 
 
-def read_data(source: Source, is_corpus: bool) -> Any:
-    """Return a table, or a corpus of documents."""
+def read_data(source: Source, is_corpus: bool, before: Source | None = None) -> Any:
+    """Return a table, or a corpus of documents.
+
+    What was said of columns of the data ``before`` holds for those that are there again.
+    """
     if is_url(source.path):
         raise InvalidValue(
             f"{source.path}: a URL is for the workers of a cluster (--scheduler); without one, "
@@ -66,6 +69,8 @@ def read_data(source: Source, is_corpus: bool) -> Any:
                 encoding=source.encoding,
             )
         choice = Choice(source.id, source.drop, source.header, source.encoding)
+        if before is not None:
+            choice = choice._replace(usual_id=before.id, usual_drop=before.drop)
         return read_table(source.path, choice)
 
 
@@ -131,16 +136,15 @@ def prepare_resume(
                 "a run can only grow"
             )
         model.set_params(n_draws=n_draws)
-    noted = configuration.get("source")
-    if not isinstance(noted, dict) or noted.keys() - set(Source._fields):
+    source = _noted_source(configuration)
+    if source is None:
         raise InvalidValue(
             f"{path}: the run was begun from Python, where its data are; go on with fit(X) of an "
             f"estimator with run_dir={str(path)!r}"
         )
-    source = Source(**noted)
+    model._source = source._asdict()
     if data is not None:
         source = source._replace(path=data)
-    model._source = dict(noted)
     if is_elsewhere != (getattr(model, "engine", None) == DASK):
         raise InvalidValue(
             f"{path}: the run is not one of a cluster; go on without --scheduler"
@@ -152,6 +156,14 @@ def prepare_resume(
     names = {kind.__name__: name for name, kind in MODELS.items()}
     X = read_data(source, names.get(type(model).__name__) in OF_DOCUMENTS)
     return model, X
+
+
+def _noted_source(configuration: Mapping[str, Any]) -> Source | None:
+    """Return where the data of a run are; None if it was begun from Python."""
+    noted = configuration.get("source")
+    if not isinstance(noted, dict) or noted.keys() - set(Source._fields):
+        return None
+    return Source(**noted)
 
 
 def fit(
@@ -188,6 +200,21 @@ def fit(
         if is_last or meets(rows, *goal):
             return False
         model.set_params(n_draws=model.n_draws + step)
+
+
+def found_by(model: SampledEstimator) -> str:
+    """Say in a line what a fit has found."""
+    traces = model._traces
+    found = " + ".join(str(len(trace)) for trace in traces) + " draws"
+    if not hasattr(model, "tree_"):
+        return found
+    sizes = np.concatenate([trace.values["n_nodes"] for trace in traces])
+    low, high = np.quantile(sizes, (0.05, 0.95), method="nearest")
+    best = model.tree_.n_nodes
+    return (
+        f"{found}; the best tree has {best} {'node' if best == 1 else 'nodes'}, "
+        f"nine in ten draws have {low:.0f} to {high:.0f}"
+    )
 
 
 def parse_goal(text: str) -> Goal:
@@ -261,7 +288,8 @@ def predict(path: Path, source: Source) -> pd.DataFrame:
 
     model = load_run(path)
     names = {kind.__name__: name for name, kind in MODELS.items()}
-    X = read_data(source, names.get(type(model).__name__) in OF_DOCUMENTS)
+    before = _noted_source(open_run(path)[1])
+    X = read_data(source, names.get(type(model).__name__) in OF_DOCUMENTS, before)
     with data_errors():
         if not isinstance(X, Corpus):
             X = _columns_of_fit(model, X, source.path)
@@ -300,7 +328,7 @@ def _columns_of_fit(model: Any, X: Any, path: str) -> Any:
     more = [name for name in X.columns if name not in set(wanted)]
     if more:
         raise InvalidValue(
-            f"{path}: the run has no column {shown(more[0])}; leave it out (drop), or say that it "
-            "has names of rows (id)"
+            f"{path}: the run has no column {shown(more[0])}; leave it out (--drop), or say that "
+            "it has names of rows (--id)"
         )
     return X[list(wanted)]

@@ -110,13 +110,22 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+def as_number(random_state: Any) -> int:
+    """Return a number that gives the same seed again when it is the random state: itself if it is.
+
+    None, and generators, are asked for one.
+    """
+    is_number = isinstance(random_state, int | np.integer)
+    return int(random_state) if is_number else draw_seed(random_state)
+
+
 def claim(estimator: Any, run: RunFolder, job: Any) -> int:
     """Begin a run, or take up the one that is there; return its seed.
 
     One that is there has to be of the same estimator, parameters and data.
     """
     if run.is_temporary:
-        return draw_seed(estimator.random_state)
+        return draw_seed(as_number(estimator.random_state))
     features = BaseEstimator()
     note_features(features, job.known.table, job.known.names)
     wanted: dict[str, Any] = {
@@ -132,12 +141,13 @@ def claim(estimator: Any, run: RunFolder, job: Any) -> int:
     run.claim()
     before, log = run.configuration(), RunLog(run.folder)
     if before is None:
-        seed = draw_seed(estimator.random_state)
+        number = as_number(estimator.random_state)
+        seed = draw_seed(number)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        made = {"seed": seed, "began": now, "made_with": versions()}
+        made = {"random_state": number, "seed": seed, "began": now, "made_with": versions()}
         run.describe_data(job.known.ids, job.known.metadata)
         run.configure({**wanted, **made, "source": estimator._source})
-        log.write("began", estimator=wanted["estimator"], seed=seed)
+        log.write("began", estimator=wanted["estimator"], random_state=number, seed=seed)
         return seed
     check_same(run.folder, before, wanted)
     found, given = before.get("seed"), estimator.random_state

@@ -43,6 +43,10 @@ class Choice(NamedTuple):
     header: bool | None = None
     """Whether the first line has the names of columns; None if it has to be clear."""
     encoding: str = "utf-8"
+    usual_id: str | None = None
+    """The column with names of rows where it is there and no other is named."""
+    usual_drop: Sequence[str] = ()
+    """Columns to leave out where they are there."""
 
 
 def read_table(path: str | Path, choice: Choice | None = None) -> Any:
@@ -105,8 +109,8 @@ def _names(path: str | Path, choice: Choice, first: list[str]) -> list[str]:
         return [str(k) for k in range(len(first))]
     if choice.header is None and all(_is_number(cell) for cell in first):
         raise InvalidValue(
-            f"{path}, line 1: these are numbers; say whether they are names of columns (header) "
-            "or data (no header)"
+            f"{path}, line 1: these are numbers; say whether they are names of columns (--header) "
+            "or data (--no-header)"
         )
     names = [cell.strip() for cell in first]
     twice = [name for name, n in Counter(names).items() if n > 1]
@@ -141,9 +145,12 @@ def _places(path: str | Path, choice: Choice, names: list[str]) -> tuple[list[in
     id_place = None
     if choice.id is not None:
         id_place = names.index(choice.id)
+    elif choice.usual_id in names:
+        id_place = names.index(choice.usual_id)
     elif choice.header is not False and names[0].lower() in OF_IDS:
         id_place = 0
-    kept = [k for k, name in enumerate(names) if k != id_place and name not in choice.drop]
+    dropped = {*choice.drop, *choice.usual_drop}
+    kept = [k for k, name in enumerate(names) if k != id_place and name not in dropped]
     if not kept:
         raise InvalidValue(f"{path}: no columns are left to be data")
     return kept, id_place
@@ -157,11 +164,11 @@ def _bad_cell(
     if cells[place].strip().lower() in MISSING:
         return InvalidValue(
             f"{where}: a value is missing ({shown(cells[place])}); fill it in, or leave out the "
-            "row, or the column (drop)"
+            "row, or the column (--drop)"
         )
     return InvalidValue(
         f"{where}: {shown(cells[place])} is not a number; if the column has names of rows, say so "
-        "(id), or leave it out (drop)"
+        "(--id), or leave it out (--drop)"
     )
 
 

@@ -15,7 +15,13 @@ from treestick.inputs import InvalidValue, shown
 from treestick.report.columns import Column
 from treestick.report.folding import Folded
 from treestick.report.subject import Subject
-from treestick.report.typical import Contrasts, contrasts, main_parameter, typicality
+from treestick.report.typical import (
+    LEAST_TOLD,
+    Contrasts,
+    contrasts,
+    main_parameter,
+    typicality,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,12 +158,20 @@ class Features(NamedTuple):
         for k in range(min(self.n, found.feature.shape[1])):
             y = box.y + (k + 0.5) * LINE
             value, above = found.value[node, k], found.at_parent[node, k]
-            more = found.score[node, k] > 0
-            sign = " " if np.isnan(above) else "▲" if more else "▼"
+            score = found.score[node, k]
+            more = score > 0
+            is_same = found.place is not None and abs(score) < LEAST_TOLD
+            sign = " " if np.isnan(above) or is_same else "▲" if more else "▼"
             write(ax, box.x, y, sign, 0.1, size=4.5, color=ACCENT if more else WARM)
             name = content.subject.parameter_name(int(found.feature[node, k]))
             write(ax, box.x + 0.1, y, name, box.width - 0.48)
-            write(ax, box.x + box.width, y, f"{value:.2g}", 0.36, color=DIM, ha="right")
+            write(ax, box.x + box.width, y, two_digits(value), 0.36, color=DIM, ha="right")
+
+
+def two_digits(value: float) -> str:
+    """Return a number in few letters: 39,000 is 3.9e4."""
+    digits, _, power = f"{value:.2g}".partition("e")
+    return f"{digits}e{int(power)}" if power else digits
 
 
 class Histogram(NamedTuple):

@@ -22,13 +22,18 @@ from treestick.tree import Tree
 
 ROWS_AT_ONCE = 4096
 SMALLEST = 1e-300
+LEAST_TOLD = 0.1
+"""Of real numbers: less than so many standard deviations from the parent is not told."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
 class Contrasts(NamedTuple):
-    """The features by which nodes differ most from their parents; the root, by its own values."""
+    """The features by which nodes differ most from their parents.
+
+    The root, by its own values; or, of real numbers, whose units differ, from the mean of all data.
+    """
 
     feature: Integers
     """Of shape (n_nodes, k), the largest difference first."""
@@ -37,6 +42,11 @@ class Contrasts(NamedTuple):
     """nan at the root."""
     score: Floats
     """Positive where the node has more of the feature than its parent."""
+    place: Floats | None = None
+    """Of real numbers: how far the value is from the mean of all data, in standard deviations of
+    its feature,"""
+    parent_place: Floats | None = None
+    """and that of the parent."""
 
 
 def main_parameter(tree: Tree) -> str | None:
@@ -99,25 +109,39 @@ def contrasts(tree: Tree, most: int = 12, rows: Any = None) -> Contrasts | None:
         return None
     values = tree.node_params[name].astype(np.float64)
     above = values[np.maximum(tree.parent, 0)]
+    centre, scale = np.zeros(values.shape[1]), np.ones(values.shape[1])
     if name == "mean":
-        score = (values - above) / _scale(tree, rows)
+        centre, scale = _centre(tree, rows), _scale(tree, rows)
+        above[0] = centre
+        score = (values - above) / scale
     elif name == "probability" and "logit" not in tree.node_params:
         score = values * np.log(np.maximum(values, SMALLEST) / np.maximum(above, SMALLEST))
     else:
         score = values - above
-    score[0] = values[0]
+    if name != "mean":
+        score[0] = values[0]
     k = min(most, values.shape[1])
     found = np.argpartition(-np.abs(score), k - 1, axis=1)[:, :k]
     order = np.argsort(-np.abs(np.take_along_axis(score, found, axis=1)), axis=1, kind="stable")
     feature = np.take_along_axis(found, order, axis=1)
-    at_parent = np.take_along_axis(above, feature, axis=1)
+
+    def of_features(table: Floats) -> Floats:
+        return np.take_along_axis(table, feature, axis=1)
+
+    at_parent = of_features(above)
     at_parent[0] = np.nan
+    places: tuple[Floats, Floats] | None = None
+    if name == "mean":
+        places = of_features((values - centre) / scale), of_features((above - centre) / scale)
     return Contrasts(
-        feature,
-        np.take_along_axis(values, feature, axis=1),
-        at_parent,
-        np.take_along_axis(score, feature, axis=1),
+        feature, of_features(values), at_parent, of_features(score), *(places or (None, None))
     )
+
+
+def _centre(tree: Tree, rows: Any) -> Floats:
+    """Return the mean of each feature over the data, or over the nodes without data."""
+    found: Floats = np.mean(tree.node_params["mean"] if rows is None else _dense(rows), axis=0)
+    return found.astype(np.float64)
 
 
 def _scale(tree: Tree, rows: Any) -> Floats:

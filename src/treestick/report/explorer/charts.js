@@ -49,10 +49,13 @@ function inWords(column, counts) {
   return `Histogram of ${column.name}. ${parts.join(", ")}`;
 }
 
-// Features by which a node differs from its parent: from the parent's value to its own.
+// Features by which a node differs from its parent: from the parent's value to its own. Real numbers
+// have units of their own, so their bars are in standard deviations from the mean of all data.
 function differenceList(tree, node) {
-  const { feature, value, parent, more } = tree.contrasts;
-  const values = [...value[node], ...parent[node].filter((v) => v !== null)];
+  const { feature, value, parent, more, place: standard, parentPlace } = tree.contrasts;
+  const ours = standard === null ? value[node] : standard[node];
+  const theirs = standard === null ? parent[node] : parentPlace[node];
+  const values = [...ours, ...theirs.filter((v) => v !== null)];
   const low = Math.min(0, ...values);
   const span = Math.max(...values, 0) - low || 1;
   const place = (v) => (100 * (v - low)) / span;
@@ -62,11 +65,11 @@ function differenceList(tree, node) {
     const above = parent[node][k];
     const name = tree.names === null ? `${contents.kind} ${which}` : tree.names[which];
     const bar = make("i", { class: more[node][k] ? "bar" : "bar less" });
-    const from = above === null ? Math.max(low, 0) : above;
-    bar.style.left = `${place(Math.min(from, here))}%`;
-    bar.style.width = `${Math.max(place(Math.max(from, here)) - place(Math.min(from, here)), 1)}%`;
+    const from = above === null ? Math.max(low, 0) : theirs[k];
+    bar.style.left = `${place(Math.min(from, ours[k]))}%`;
+    bar.style.width = `${Math.max(place(Math.max(from, ours[k])) - place(Math.min(from, ours[k])), 1)}%`;
     const tick = make("i", { class: "tick", hidden: above === null });
-    if (above !== null) tick.style.left = `${place(above)}%`;
+    if (above !== null) tick.style.left = `${place(theirs[k])}%`;
     const words = above === null ? short(here) : `${short(above)} → ${short(here)}`;
     list.append(make("li", {}, named(name), make("span", { class: "track", "aria-hidden": "true" }, bar, tick), make("span", { class: "number wide" }, words)));
   });

@@ -18,7 +18,13 @@ from treestick.report.columns import Column
 from treestick.report.explorer.chunks import Chunks, Reference
 from treestick.report.explorer.sprites import add_sheets, make_tiles
 from treestick.report.subject import Shown, Subject
-from treestick.report.typical import Contrasts, contrasts, main_parameter, typicality
+from treestick.report.typical import (
+    LEAST_TOLD,
+    Contrasts,
+    contrasts,
+    main_parameter,
+    typicality,
+)
 from treestick.tree import Tree
 
 TEXTS_PER_CHUNK = 256
@@ -33,8 +39,6 @@ BYTES_FOR_PICTURES = 500_000
 BYTES_FOR_DRAWS = 4_000_000
 """Compressed; beyond, further draws are left out."""
 MOST_TRACE_POINTS = 500
-LEAST_TOLD = 0.1
-"""By so many standard deviations a node differs from its parent where its name says so."""
 MOST_IN_A_ROW = 16
 """Features of a row that are written out."""
 
@@ -126,6 +130,8 @@ def _tree(subject: Subject, shown: Shown, order: Integers, chunks: Chunks) -> Re
             "parent": _rounded(found.at_parent),
             "more": (found.score > 0).astype(np.int64),
             "directions": _directions(found) if main_parameter(tree) == "mean" else None,
+            "place": None if found.place is None else _rounded(found.place),
+            "parentPlace": None if found.parent_place is None else _rounded(found.parent_place),
         }
     reference: Reference = {
         "name": shown.name,

@@ -60,8 +60,12 @@ function section(title, ...children) {
 }
 
 function differences(tree, node) {
-  const title = node === 0 ? "Its largest features" : "How it differs from its parent";
-  const words = node === 0 ? "The root has no parent to compare with." : "From the parent's value (tick) to this node's.";
+  const hasUnits = tree.contrasts.place !== null;
+  const ofRoot = hasUnits ? "How it differs from all data" : "Its largest features";
+  const title = node === 0 ? ofRoot : "How it differs from its parent";
+  const unit = hasUnits ? " Bars are in standard deviations of each feature." : "";
+  const from = node === 0 ? (hasUnits ? "From the mean of all data to this node's value." : "The root has no parent to compare with.") : "From the parent's value (tick) to this node's.";
+  const words = from + unit;
   return section(title, make("p", { class: "small" }, words), differenceList(tree, node));
 }
 
