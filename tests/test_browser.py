@@ -368,5 +368,5 @@ def test_a_notebook_shows_the_same_page(visit: Open, tmp_path: Path) -> None:
     inside = page.frame_locator("iframe")
     inside.locator("#outline [role=treeitem]").nth(6).wait_for()
     assert inside.locator(".tabs").is_hidden()
-    assert inside.locator("#subtitle").inner_text() == "240 data, 7 nodes, 3 levels."
+    assert inside.locator("#subtitle").inner_text() == "240 data, 7 nodes, depth 2."
     screenshot(page, "notebook")

@@ -215,6 +215,6 @@ def test_clusters_are_a_tree_with_the_rest_at_its_root(load: Callable[[str], Mod
 
 def test_medians_are_shown_with_what_is_known(load: Callable[[str], ModuleType]) -> None:
     spread = load("benchmarks/peers.py").spread
-    assert spread([3.0, 1.0, 2.0], 1) == "2.0 (1.0 to 3.0)"
+    assert spread([3.0, 1.0, 2.0], 1) == "2.0 (1.0\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}3.0)"
     assert spread([2.0, None], 0) == "2"
     assert spread([None], 2) == ""

@@ -288,7 +288,7 @@ function hint({ card, act }) {
 
 function subtitleWords(tree) {
   const depth = tree.depth.reduce((most, one) => Math.max(most, one), 0);
-  const words = `${whole(contents.nData)} data, ${plural(tree.n, "node")}, ${plural(depth + 1, "level")}.`;
+  const words = `${whole(contents.nData)} data, ${plural(tree.n, "node")}, depth ${depth}.`;
   return contents.note ? `${words} ${contents.note}` : words;
 }
 
