@@ -178,7 +178,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield "# CIFAR-100 by tree-structured stick breaking\n"
     yield (
         f"{asked['n_data']:,} codes of {asked['n_bits']} bits; {asked['sweeps']:,} sweeps of "
-        f"{asked['chains']} chains, seed {asked['seed']}; "
+        f"{asked['chains']} {'chain' if asked['chains'] == 1 else 'chains'}, "
+        f"seed {asked['seed']}; "
         f"{', '.join(f'{name} {value}' for name, value in report['conditions'].items())}.\n"
     )
     yield "## Time\n"
