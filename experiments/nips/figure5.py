@@ -225,6 +225,8 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--topics", type=int, nargs="+", help="numbers of topics")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args(words)
+    if options.folds is not None and options.folds < 2:
+        parser.error(f"--folds {options.folds}: two partitions at least, for their spread")
     plan = QUICK if options.quick else FULL
     plan = Plan(
         options.folds or plan.folds, tuple(sorted(options.topics or plan.topics)), plan.lengths

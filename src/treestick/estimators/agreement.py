@@ -10,9 +10,10 @@ import numpy as np
 
 from treestick.analysis.diagnosis import describe
 from treestick.engine.progress import Progress
+from treestick.estimators.idata import AGREE_ON
 from treestick.store import RunFolder, Trace
 
-FOLLOWED = ("n_nodes", "depth", "log_likelihood", "lp")
+FOLLOWED = AGREE_ON
 """As in the warning after a fit; ``diagnose`` has all scalars."""
 SECONDS_BETWEEN = 15.0
 Report = Callable[[int, int, float, int], None]
