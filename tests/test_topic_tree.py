@@ -144,9 +144,27 @@ def test_two_kinds_of_documents_are_told_apart() -> None:
 def small_places() -> tree_topics.Places:
     """Return a node with known proportions, and two with Dirichlet ones."""
     shapes = np.array([[0.2, 0.8], [0.5, 1.5], [3.0, 0.4]])
-    return tree_topics.Places(
-        np.log([0.5, 0.3, 0.2]), np.array([True, False, False]), shapes, shapes.sum(axis=1)
-    )
+    return tree_topics.places_of(np.log([0.5, 0.3, 0.2]), np.array([True, False, False]), shapes)
+
+
+@pytest.mark.parametrize("n_places", [1, 7, 8, 21])
+def test_weights_of_places_against_their_formula(n_places: int) -> None:
+    """Also with shapes that are all but zero, topics without words, and no words at all."""
+    rng = np.random.default_rng(n_places)
+    shapes = np.exp(rng.uniform(-12.0, 6.0, (n_places, 5)))
+    shapes[rng.random(shapes.shape) < 0.2] = 1e-280
+    is_given, log_weight = rng.random(n_places) < 0.4, np.log(rng.random(n_places))
+    shapes[is_given] /= shapes[is_given].sum(axis=1, keepdims=True)
+    places = tree_topics.places_of(log_weight, is_given, shapes)
+    for n_k in np.array([[0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [3, 1, 0, 40, 2000]]):
+        dirichlet = special.gammaln(shapes + n_k) - special.gammaln(shapes)
+        total = shapes.sum(axis=1)
+        rising = special.gammaln(total + n_k.sum()) - special.gammaln(total)
+        given = (n_k * np.log(shapes)).sum(axis=1)
+        expected = log_weight + np.where(is_given, given, dirichlet.sum(axis=1) - rising)
+        p = np.empty(n_places)
+        tree_topics._weigh(places, n_k.astype(np.float32), int(n_k.sum()), p)
+        assert p == pytest.approx(np.exp(expected - expected.max()), rel=1e-8, abs=1e-300)
 
 
 def exactly(words: list[int], topics: Any) -> tuple[Any, Any, float]:

@@ -27,12 +27,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from treestick import packs
 from treestick._jit import compiled, deferred_interrupts
 from treestick.analysis.components import Components, draw_parameters, make_components
 from treestick.analysis.topic_draws import INFERENCE_BURN_IN, INFERENCE_SWEEPS, ranges
-from treestick.diffusions.dirichlet import log_rising
 from treestick.lanes import Floats32, drawing_order, make_running
 from treestick.moves.state import Floats, Sticks
+from treestick.packs import WIDTH
 from treestick.random import (
     Key,
     Purpose,
@@ -54,6 +55,10 @@ LEFT_OUT = 1e-12
 """Share of a component that is left out while words are put in."""
 CHECK_EVERY = 32
 """Words after which components are looked through for those to be left out."""
+SMALLEST = 1e-300
+"""Proportions and shapes are taken as this at least."""
+FARTHEST = -700.0
+"""Logarithm of a share, against the largest, that is taken as 0."""
 _ONE = np.float32(1.0)
 
 
@@ -67,41 +72,70 @@ class Places(NamedTuple):
     """Of each component: proportions, or the shapes of the Dirichlet law; a row each."""
     total: Floats
     """Sums of the rows."""
+    given: Floats
+    """1 where the proportions are known, 0 elsewhere."""
+    by_topic: Floats
+    """A row for each topic and a last one for their total: shapes of all components,"""
+    of_one: Floats
+    """log a - log Gamma(a + 1) of these, or, where they are given, the logarithm alone."""
 
 
 @compiled
 def make_places(components: Components) -> Places:
     """Return the components of a mixture of multinomials (:mod:`treestick.models.multinomial`)."""
     n, n_topics = components.prepared.shape[0], components.prepared.shape[1] - 1
-    places = Places(
-        components.log_weight, np.empty(n, dtype=np.bool_), np.empty((n, n_topics)), np.zeros(n)
-    )
+    is_given, shapes = np.empty(n, dtype=np.bool_), np.empty((n, n_topics))
     for c in range(n):
-        places.is_given[c] = components.prepared[c, 0] == 0.0
+        is_given[c] = components.prepared[c, 0] == 0.0
         for k in range(n_topics):
-            places.shapes[c, k] = math.exp(components.prepared[c, 1 + k])
-            places.total[c] += places.shapes[c, k]
-    return places
+            shapes[c, k] = math.exp(components.prepared[c, 1 + k])
+    return places_of(components.log_weight, is_given, shapes)
+
+
+@compiled
+def places_of(log_weight: Floats, is_given: npt.NDArray[np.bool_], shapes: Floats) -> Places:
+    """Return components with these laws, and what weighing them needs."""
+    n, n_topics = shapes.shape
+    total = np.zeros(n)
+    by_topic, of_one = np.empty((n_topics + 1, n)), np.zeros((n_topics + 1, n))
+    given = np.zeros(n)
+    for c in range(n):
+        given[c] = 1.0 if is_given[c] else 0.0
+        for k in range(n_topics):
+            total[c] += shapes[c, k]
+        for k in range(n_topics + 1):
+            a = max(shapes[c, k] if k < n_topics else total[c], SMALLEST)
+            by_topic[k, c] = a
+            if not is_given[c]:
+                of_one[k, c] = math.log(a) - math.lgamma(a + 1.0)
+            elif k < n_topics:
+                of_one[k, c] = math.log(a)
+    return Places(log_weight, is_given, shapes, total, given, by_topic, of_one)
 
 
 @compiled
 def _weigh(places: Places, n_k: Floats32, n_tokens: int, p: Floats) -> None:
-    """Write the probabilities of the components given counts of topics, up to a factor."""
-    largest = -math.inf
-    for c in range(p.size):
-        p[c] = places.log_weight[c]
-        if places.is_given[c]:
-            for k in range(places.shapes.shape[1]):
-                if n_k[k] > 0.0:
-                    p[c] += n_k[k] * math.log(max(places.shapes[c, k], 1e-300))
-        else:
-            for k in range(places.shapes.shape[1]):
-                if n_k[k] > 0.0:
-                    p[c] += log_rising(max(places.shapes[c, k], 1e-300), np.float64(n_k[k]))
-            p[c] -= log_rising(places.total[c], float(n_tokens))
-        largest = max(largest, p[c])
-    for c in range(p.size):
-        p[c] = math.exp(p[c] - largest)
+    """Write the probabilities of the components given counts of topics, up to a factor.
+
+    With n > 0 of a topic, a component that is given has the factor p**n for it, others have
+    Gamma(a + n) / Gamma(a); the total divides by its own.
+    """
+    n_topics = places.shapes.shape[1]
+    p[:] = places.log_weight
+    for k in range(n_topics + 1):
+        n, sign = (np.float64(n_k[k]), 1.0) if k < n_topics else (np.float64(n_tokens), -1.0)
+        if n == 0.0:
+            continue
+        shapes, of_one = places.by_topic[k], places.of_one[k]
+        for c in range(0, p.size, WIDTH):
+            one = packs.load(of_one, c, 0.0)
+            rising = one + packs.log_gamma(packs.load(shapes, c, 1.0) + n)
+            factor = packs.where_less(0.0, packs.load(places.given, c, 0.0), n * one, rising)
+            packs.store(p, c, packs.load(p, c, 0.0) + sign * factor)
+    largest = p.max()
+    for c in range(0, p.size, WIDTH):
+        below = packs.load(p, c, 0.0) - largest
+        packs.store(p, c, packs.where_less(below, FARTHEST, 0.0, packs.exp(below)))
 
 
 @compiled
