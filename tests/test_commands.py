@@ -1,8 +1,9 @@
 """Commands in the README and the manual: the programs know them, and what can be run is run.
 
 Every command is parsed by the program that it names. In the long tier, the ``treestick`` commands
-of each page are run one after the other, as they are printed, on small stand-ins for the data that
-they name; and every example of the gallery is run.
+and the experiments of each page are run one after the other, as they are printed, on small
+stand-ins for the data that they name; and every example of the gallery is run. Benchmarks are
+parsed only: what they measure takes hours whatever the data.
 """
 
 import argparse
@@ -21,10 +22,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from PIL import Image
 
 import follow_readme
 from printed import in_blocks
+from stand_ins import write_codes, write_papers
 from treestick import cli
 
 ROOT = Path(__file__).parent.parent
@@ -154,10 +155,7 @@ def write_stand_ins(folder: Path) -> None:
     head = "hair,wings,legs,fins,tail"
     for name in ("zoo.csv", "new.csv"):
         np.savetxt(folder / name, bits, "%d", ",", header=head, comments="")
-    np.save(folder / "codes.npy", np.tile(bits, (10, 2)))
-    (folder / "thumbs").mkdir()
-    sheet = random.integers(0, 256, (20 * 32, 20 * 32, 3), dtype=np.uint8)
-    Image.fromarray(sheet).save(folder / "thumbs" / "sheet.png")
+    np.save(folder / "codes.npy", np.tile(bits, (13, 2))[:500])
     words = [["tree", "leaf", "root", "bark"], ["wave", "sea", "fish", "salt"]]
     lines = [
         {
@@ -168,19 +166,24 @@ def write_stand_ins(folder: Path) -> None:
         for k in range(120)
     ]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_papers(folder, 1260)
+    write_codes(folder / "cifar100_codes.npz", 500)
     settings = TOML.findall((ROOT / "docs" / "paper.md").read_text("utf-8"))
     (folder / "paper.toml").write_text(settings[0], encoding="utf-8")
 
 
+def is_run(command: str) -> bool:
+    """Say whether a command is run; those on a cluster are in test_dask.py."""
+    is_ours = command.startswith(("treestick ", "python experiments/"))
+    return is_ours and "--scheduler" not in command
+
+
 def run_commands(page: Path, folder: Path) -> list[str]:
-    """Run the treestick commands of a page by a shell, which stops at the first that fails."""
+    """Run the commands of a page by a shell, which stops at the first that fails."""
     write_stand_ins(folder)
-    # Those on a cluster are in test_dask.py.
-    commands = [
-        command
-        for command in in_blocks(page)
-        if command.startswith("treestick ") and "--scheduler" not in command
-    ]
+    for name in ("experiments", "benchmarks"):  # as in a checkout, which is where they are run
+        (folder / name).symlink_to(ROOT / name)
+    commands = [command for command in in_blocks(page) if is_run(command)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(
         ["bash", "-euxc", "\n".join(commands)],
@@ -245,7 +248,7 @@ def test_the_readme_leads_from_an_unknown_table_to_a_tree_and_a_report(
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES[3:] if "treestick " in " ".join(in_blocks(page))],
+    "page", [page for page in PAGES[3:] if any(map(is_run, in_blocks(page)))],
     ids=lambda page: page.stem,
 )  # fmt: skip
 def test_the_manuals_commands_run_as_printed(page: Path, tmp_path: Path) -> None:

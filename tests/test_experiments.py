@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+
+from stand_ins import write_codes, write_papers
 
 ROOT = Path(__file__).parents[1]
 
@@ -68,21 +69,6 @@ def test_mixtures_of_bits_are_densities_and_find_groups(
 # -- images ----------------------------------------------------------------------------------------
 
 
-def write_codes(folder: Path, n: int = 60) -> None:
-    """Write codes of 16 bits in three groups, with labels, and a sheet of images."""
-    random = np.random.default_rng(0)
-    group = np.arange(n) % 3
-    rates = np.array([[0.1] * 16, [0.9] * 16, [0.1] * 8 + [0.9] * 8])
-    bits = random.random((n, 16)) < rates[group]
-    np.savez(
-        folder / "codes.npz", packed=np.packbits(bits, axis=1), coarse=group // 2, fine=group,
-        coarse_names=["plant", "animal"], fine_names=["tree", "tall_grass", "fish"],
-    )  # fmt: skip
-    (folder / "thumbs").mkdir()
-    sheet = random.integers(0, 256, (6 * 32, 10 * 32, 3), dtype=np.uint8)
-    Image.fromarray(sheet).save(folder / "thumbs" / "00.png")
-
-
 def without_times(report: dict[str, Any]) -> dict[str, Any]:
     del report["tree"]["seconds_per_sweep"]
     for row in report["held_out"]:
@@ -94,7 +80,7 @@ def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
     load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = load("experiments/cifar100/cifar100.py")
-    write_codes(tmp_path)
+    write_codes(tmp_path / "codes.npz", 60)
     stages = {command.codes: "fit", command.rivals: "mixtures"}
 
     def run(name: str, *others: str) -> dict[str, Any]:
@@ -157,20 +143,7 @@ def test_papers_are_put_into_a_tree_and_the_report_shows_both_figures(
     load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = load("experiments/nips/nips.py")
-    random = np.random.default_rng(0)
-    n_papers, n_words = 60, 12
-    words = np.concatenate(
-        [random.integers(6 * (k % 2), 6 * (k % 2) + 6, 15) for k in range(n_papers)]
-    )
-    np.savez(tmp_path / "nips12.npz", words=words.ravel(), doc_ptr=15 * np.arange(n_papers + 1))
-    known = {
-        "vocab": [f"word{k}" for k in range(n_words)],
-        "titles": [f"Paper {k}" for k in range(n_papers)],
-        "authors": ["Smith_J", "Jones_K"],
-        "doc_authors": [[k % 2] for k in range(n_papers)],
-        "year": [1990 + k % 3 for k in range(n_papers)],
-    }
-    (tmp_path / "nips12_meta.json").write_text(json.dumps(known), "utf-8")
+    write_papers(tmp_path, 60)
     asked = []
 
     def compared(words: list[str]) -> str:  # which takes minutes, and is tested by its parts
