@@ -82,14 +82,20 @@ def bayesian_mixture(split: Split, seed: int, effort: Effort) -> Fitted:
     )
 
 
-def mixture_by_bic(split: Split, seed: int, effort: Effort) -> Fitted:
-    """Fit Gaussian mixtures with diagonal covariances, and take the one with the best BIC."""
-    fits = [
-        GaussianMixture(size, covariance_type="diag", n_init=3, random_state=seed).fit(split.train)
-        for size in range(1, MOST_COMPONENTS + 1)
-    ]
-    best = min(fits, key=lambda fit: fit.bic(split.train))
-    return _of_labels(best.predict(split.train), lambda: float(best.score(split.test)))
+def _mixture_by_bic(covariance_type: Any) -> Contestant:
+    """Return what fits Gaussian mixtures of all sizes, and takes the one with the best BIC."""
+
+    def fit(split: Split, seed: int, effort: Effort) -> Fitted:
+        fits = [
+            GaussianMixture(size, covariance_type=covariance_type, n_init=3, random_state=seed).fit(
+                split.train
+            )
+            for size in range(1, MOST_COMPONENTS + 1)
+        ]
+        best = min(fits, key=lambda fit: fit.bic(split.train))
+        return _of_labels(best.predict(split.train), lambda: float(best.score(split.test)))
+
+    return fit
 
 
 def _linkage(method: Any, metric: Any) -> Contestant:
@@ -146,10 +152,10 @@ def _tree(kind: Any) -> Contestant:
 
 
 def _sampled(kind: Any, seed: int, effort: Effort, **settings: Any) -> Any:
-    """Return one of our estimators, in one thread."""
+    """Return one of our estimators, in one thread, with a draw after each sweep."""
     return kind(
-        burn_in=effort.burn_in, n_draws=effort.n_draws, n_chains=2, n_jobs=1, random_state=seed,
-        verbose=0, **settings,
+        burn_in=effort.burn_in, n_draws=effort.n_draws, thin=1, n_chains=2, n_jobs=1,
+        random_state=seed, verbose=0, **settings,
     )  # fmt: skip
 
 
@@ -262,7 +268,8 @@ CONTESTANTS: dict[str, dict[str, Contestant]] = {
     REALS: {
         "**GaussianTree**": _tree(GaussianTree),
         "BayesianGaussianMixture, 30, diagonal": bayesian_mixture,
-        "GaussianMixture by BIC, diagonal": mixture_by_bic,
+        "GaussianMixture by BIC, diagonal": _mixture_by_bic("diag"),
+        "GaussianMixture by BIC, full": _mixture_by_bic("full"),
         "Ward": _linkage("ward", "euclidean"),
         "average linkage": _linkage("average", "euclidean"),
         "HDBSCAN": _hdbscan("euclidean"),

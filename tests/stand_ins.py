@@ -1,4 +1,4 @@
-"""Small files in place of the data sets that experiments take: codes with images, and papers."""
+"""Small files in place of the data sets that experiments and benchmarks take."""
 
 import json
 from pathlib import Path
@@ -42,3 +42,14 @@ def write_papers(folder: Path, n_papers: int) -> None:
         "year": [1990 + k % 3 for k in range(n_papers)],
     }
     (folder / "nips12_meta.json").write_text(json.dumps(known), "utf-8")
+
+
+def write_tables(folder: Path) -> None:
+    """Write tables of bits and of reals with labels, of three groups."""
+    random = np.random.default_rng(0)
+    for name, n, width in (("zoo.npz", 60, 21), ("20news_w100.npz", 7000, 20)):
+        y = np.arange(n) % 3
+        X = random.random((n, width)) < random.random((3, width))[y]
+        np.savez(folder / name, X=X.astype(np.uint8), y=y)
+    y = np.arange(90) % 3
+    np.savez(folder / "uci_glass.npz", X=random.normal(3.0 * y[:, None], 1.0, (90, 9)), y=y)

@@ -2,16 +2,18 @@
 
 Every command is parsed by the program that it names. In the long tier, the ``treestick`` commands
 and the experiments of each page are run one after the other, as they are printed, on small
-stand-ins for the data that they name; and every example of the gallery is run. Benchmarks are
-parsed only: what they measure takes hours whatever the data.
+stand-ins for the data that they name; benchmarks too, with a few words more that make them short;
+and every example of the gallery.
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -25,7 +27,7 @@ import typer
 
 import follow_readme
 from printed import in_blocks
-from stand_ins import write_codes, write_papers
+from stand_ins import write_codes, write_papers, write_tables
 from treestick import cli
 
 ROOT = Path(__file__).parent.parent
@@ -39,6 +41,30 @@ GALLERY = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:treestick|python) [^`]+)`")
+
+
+SHORTER = {
+    "counts.py": "--splits 1 --restarts 1 --sweeps 3,3 --burn-in 1 --rounds 1",
+    "densities.py": "--seeds 1 --repeats 1 --restarts 1 --sweeps 3,3 --seconds 6 --burn-in 2 "
+    "--every 1",
+    "measures.py": "--seeds 1 --draws 20",
+    "mixing.py run": "--n 200 --nodes 5 --seconds 3",
+    "mixing.py table": "",
+    "peers.py": "--seeds 1 --sweeps 3,3 --seconds 1",
+    "scaling.py measure": "--data 4000 --few 2000 --nodes 5 --sweeps 2 --rounds 1",
+    "scaling.py chains": "--data 2000 --nodes 5 --sweeps 2 --rounds 1",
+    "scaling.py simulate": "",
+    "startup.py": "",
+    "store.py": "--sweeps 2 --draws 5",
+    "sweep.py": "--quick",
+    "topic_trees.py": "--topics 3 --rounds 1 --draws 5 --seconds 2",
+    "topics.py": "--topics 3 --burn-in 1 --rounds 1 --seconds 1 --pseudo 100",
+    "urn.py": "-n 10000 --naive 200",
+}  # fmt: skip
+"""What is added to the commands of benchmarks, which would take hours whatever the data."""
+NEEDED = {"counts.py": ["tomotopy", "lda"], "peers.py": ["tomotopy", "lda"],
+          "topic_trees.py": ["tomotopy"], "topics.py": ["tomotopy"]}  # fmt: skip
+"""What is in no extra but ``bench``."""
 
 
 class Parsed(Exception):
@@ -178,12 +204,10 @@ def is_run(command: str) -> bool:
     return is_ours and "--scheduler" not in command
 
 
-def run_commands(page: Path, folder: Path) -> list[str]:
-    """Run the commands of a page by a shell, which stops at the first that fails."""
-    write_stand_ins(folder)
-    for name in ("experiments", "benchmarks"):  # as in a checkout, which is where they are run
+def run_by_shell(commands: list[str], folder: Path) -> None:
+    """Run commands as in a checkout, up to the first that fails."""
+    for name in ("experiments", "benchmarks", "tests"):
         (folder / name).symlink_to(ROOT / name)
-    commands = [command for command in in_blocks(page) if is_run(command)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(
         ["bash", "-euxc", "\n".join(commands)],
@@ -191,6 +215,13 @@ def run_commands(page: Path, folder: Path) -> list[str]:
         check=True,
         env={**os.environ, "PATH": path},
     )
+
+
+def run_commands(page: Path, folder: Path) -> list[str]:
+    """Run the commands of a page."""
+    write_stand_ins(folder)
+    commands = [command for command in in_blocks(page) if is_run(command)]
+    run_by_shell(commands, folder)
     return commands
 
 
@@ -253,6 +284,44 @@ def test_the_readme_leads_from_an_unknown_table_to_a_tree_and_a_report(
 )  # fmt: skip
 def test_the_manuals_commands_run_as_printed(page: Path, tmp_path: Path) -> None:
     assert run_commands(page, tmp_path)
+
+
+def of_benchmarks() -> dict[str, list[str]]:
+    """Return what is printed of each benchmark, with the words that make it short."""
+    printed = itertools.chain.from_iterable(in_blocks(page) + in_sentences(page) for page in PAGES)
+    found: dict[str, list[str]] = {}
+    for command in dict.fromkeys(printed):
+        if command.startswith("python benchmarks/"):
+            name, *rest = shlex.split(command.removeprefix("python benchmarks/"))
+            more = SHORTER[name] if name in SHORTER else SHORTER[f"{name} {rest[0]}"]
+            found.setdefault(name, []).append(f"{command} {more}".strip())
+    return found
+
+
+BENCHMARKS = of_benchmarks()
+
+
+def test_every_benchmark_is_printed_and_can_be_made_short() -> None:
+    scripts = {
+        path.name
+        for path in (ROOT / "benchmarks").glob("*.py")
+        if 'if __name__ == "__main__":' in path.read_text("utf-8")
+    }
+    assert set(BENCHMARKS) == scripts - {"cluster_sweeps.py"}  # which scaling.py runs
+    assert {name.split()[0] for name in SHORTER} == set(BENCHMARKS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", BENCHMARKS)
+def test_benchmarks_run(script: str, tmp_path: Path) -> None:
+    for module in NEEDED.get(script, []):
+        pytest.importorskip(module, reason='python -m pip install ".[bench]"')
+    write_papers(tmp_path, 1260)
+    shutil.copy(tmp_path / "nips12.npz", tmp_path / "FILE")
+    (tmp_path / "FOLDER").mkdir()
+    write_tables(tmp_path / "FOLDER")
+    write_codes(tmp_path / "FOLDER" / "cifar100_codes.npz", 50_000)
+    run_by_shell(BENCHMARKS[script], tmp_path)
 
 
 @pytest.mark.long

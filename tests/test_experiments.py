@@ -140,23 +140,28 @@ def test_figures_of_the_prior_come_with_closed_forms_that_hold(
 
 
 def test_papers_are_put_into_a_tree_and_the_report_shows_both_figures(
-    load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     command = load("experiments/nips/nips.py")
     write_papers(tmp_path, 60)
     asked = []
 
-    def compared(words: list[str]) -> str:  # which takes minutes, and is tested by its parts
-        asked.append(words)
+    def compared(data: str, out: Path, plan: Any, processes: int) -> str:  # takes minutes
+        asked.append((data, out, plan, processes))
         return "| table |"
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command.figure5, "main", compared)
-    monkeypatch.setattr(command, "SHORT", ["--burn-in", "3", "--draws", "2", "--topics", "2",
-                                           "--min-papers", "10"])  # fmt: skip
-    monkeypatch.setattr(sys, "argv", ["nips.py", "nips12.npz", "nips12_meta.json", "--quick"])
+    monkeypatch.setattr(command.figure5, "compare", compared)
+    words = ["nips.py", "nips12.npz", "nips12_meta.json", "--quick"]
+    monkeypatch.setattr(sys, "argv", [*words, "--folds", "1"])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert "--folds: 1: two partitions at least" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", [*words, "--folds", "3"])
     command.main()
-    assert asked == [["nips12.npz", "--out", "nips/comparison", "--processes", "2", "--quick"]]
+    plan = command.figure5.QUICK._replace(folds=3)
+    assert asked == [("nips12.npz", Path("nips/comparison"), plan, 2)]
     report = (tmp_path / "nips" / "report.md").read_text("utf-8")
     assert "| table |" in report
     assert "nodes, depth" in report

@@ -30,8 +30,8 @@ print(tree)
 # The blobs are found, and data sit at inner nodes. Are they joined as they were made? Each node is
 # named after the blob that most of its data come from.
 
-blob = [np.bincount(truth[tree.data_at(node)]).argmax() for node in tree if tree.n_here[node]]
-found = {frozenset((blob[k], blob[tree.parent[k]])) for k in range(1, tree.n_nodes)}
+blob = {k: np.bincount(truth[tree.data_at(k)]).argmax() for k in tree if tree.n_here[k]}
+found = {frozenset((blob[k], blob.get(tree.parent[k]))) for k in blob if k > 0}
 made = {frozenset((k, parents[k])) for k in range(1, 13)}
 print(f"{len(found & made)} of 12 edges are those of the truth")
 

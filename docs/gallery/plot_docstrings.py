@@ -63,4 +63,4 @@ model.tree_.plot(
 # Where does a new text belong? At a node whose documents are about the same.
 
 new = read_texts(["Return the date of the first day of the month"], vocabulary=corpus.vocabulary)
-print("topics:", model.transform(new).round(2))
+print("node:", model.predict(new), "topics:", model.transform(new).round(2))

@@ -20,7 +20,7 @@ import json
 import multiprocessing
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -215,30 +215,38 @@ def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def main(words: Sequence[str] | None = None) -> str:
-    """Run what is not there yet; then the table, which is returned, and the figure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", help="nips12.npz")
-    parser.add_argument("--out", type=Path, default=Path("nips-results"))
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--folds", type=int, help="partitions")
-    parser.add_argument("--topics", type=int, nargs="+", help="numbers of topics")
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args(words)
-    if options.folds is not None and options.folds < 2:
-        parser.error(f"--folds {options.folds}: two partitions at least, for their spread")
+def number_of_folds(text: str) -> int:
+    """Return the number of partitions: two at least, for their spread."""
+    if int(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text}: two partitions at least, for their spread")
+    return int(text)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says how much is done."""
+    parser.add_argument("--quick", action="store_true", help="shorter chains, and less of these:")
+    parser.add_argument("--folds", type=number_of_folds, help="partitions (10; quick: 2)")
+    parser.add_argument("--topics", type=int, nargs="+", help="10 to 100 (quick: 20 and 50)")
+    parser.add_argument("--processes", type=int, default=2, help="that fit side by side (2)")
+
+
+def make_plan(options: argparse.Namespace) -> Plan:
+    """Return what the options ask for."""
     plan = QUICK if options.quick else FULL
-    plan = Plan(
-        options.folds or plan.folds, tuple(sorted(options.topics or plan.topics)), plan.lengths
-    )
-    options.out.mkdir(parents=True, exist_ok=True)
-    scores = options.out / "scores.jsonl"
+    topics = tuple(sorted(options.topics or plan.topics))
+    return plan._replace(folds=options.folds or plan.folds, topics=topics)
+
+
+def compare(data: str, out: Path, plan: Plan, processes: int) -> str:
+    """Run what is not there yet; then the table, which is returned, and the figure."""
+    out.mkdir(parents=True, exist_ok=True)
+    scores = out / "scores.jsonl"
     results = load(scores, plan)
     missing = [job for job in jobs(plan) if job not in results]
     began = time.perf_counter()
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.processes, spawn, max_tasks_per_child=1) as pool:
-        running = {pool.submit(run, options.data, job, plan.lengths): job for job in missing}
+    with ProcessPoolExecutor(processes, spawn, max_tasks_per_child=1) as pool:
+        running = {pool.submit(run, data, job, plan.lengths): job for job in missing}
         for done in as_completed(running):
             result = done.result()
             results[running[done]] = result
@@ -251,9 +259,19 @@ def main(words: Sequence[str] | None = None) -> str:
             )  # fmt: skip
     lines = "\n".join(table(results, plan))
     print(lines)
-    (options.out / "table.md").write_text(lines + "\n", encoding="utf-8")
-    draw(results, plan, options.out / "figure5.png")
+    (out / "table.md").write_text(lines + "\n", encoding="utf-8")
+    draw(results, plan, out / "figure5.png")
     return lines
+
+
+def main() -> None:
+    """Parse, and compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", help="nips12.npz")
+    parser.add_argument("--out", type=Path, default=Path("nips-results"))
+    add_options(parser)
+    options = parser.parse_args()
+    compare(options.data, options.out, make_plan(options), options.processes)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 runs ``figure4.py`` and ``figure5.py``, which say what the files have, into the folders
 ``nips/tree`` and ``nips/comparison``, and writes ``nips/report.md``, which shows both. A command
-that was stopped goes on when it is given again. ``--quick`` takes shorter chains, and of the
-comparison two partitions with 20 and 50 topics.
+that was stopped goes on when it is given again. ``--quick``, ``--folds``, ``--topics`` and
+``--processes`` are of the comparison, as for ``figure5.py``.
 """
 
 import argparse
@@ -13,8 +13,6 @@ from pathlib import Path
 
 import figure4
 import figure5
-
-SHORT = ["--burn-in", "40", "--draws", "20"]
 
 
 def main() -> None:
@@ -24,17 +22,12 @@ def main() -> None:
     parser.add_argument("tokens", help="nips12.npz")
     parser.add_argument("about", help="nips12_meta.json")
     parser.add_argument("--out", type=Path, default=Path("nips"))
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--processes", type=int, default=2, help="of the comparison")
+    figure5.add_options(parser)
     options = parser.parse_args()
     tree, comparison = options.out / "tree", options.out / "comparison"
-    found = figure4.main(
-        [options.tokens, options.about, "--out", str(tree), *(SHORT if options.quick else [])]
-    )
-    lines = figure5.main(
-        [options.tokens, "--out", str(comparison), "--processes", str(options.processes)]
-        + ["--quick"] * options.quick
-    )
+    found = figure4.main([options.tokens, options.about, "--out", str(tree)])
+    plan = figure5.make_plan(options)
+    lines = figure5.compare(options.tokens, comparison, plan, options.processes)
     text = (
         f"# Papers of NIPS 1-12\n\n## Figure 4\n\n![The tree](tree/figure4.png)\n\n{found}\n\n"
         "The whole tree: [tree.html](tree/tree.html).\n\n## Figure 5\n\nPerplexity per word, means "
