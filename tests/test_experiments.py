@@ -50,6 +50,15 @@ def test_results_are_json_and_come_back(figure5: ModuleType, tmp_path: Path) -> 
     assert math.isnan(found[1]["likelihood_error"])
 
 
+def test_the_papers_moves_begin_with_a_draw_of_the_prior(figure5: ModuleType) -> None:
+    model = figure5.make_model(figure5.Job(0, figure5.PAPERS, 20), figure5.QUICK.lengths)
+    assert model.schedule == "paper"
+    assert model.init.n_data == figure5.N_TRAIN
+    assert model.init.n_nodes > 20
+    model = figure5.make_model(figure5.Job(0, figure5.TREE, 20), figure5.QUICK.lengths)
+    assert (model.schedule, model.init) == ("default", "root")
+
+
 @pytest.mark.parametrize("name", ["fit_em", "fit_dp"])
 def test_mixtures_of_bits_are_densities_and_find_groups(
     name: str, load: Callable[[str], ModuleType]
@@ -105,6 +114,10 @@ def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
     found = run("stopped")
     assert found == run("whole")
     assert found == run("stopped", "--so-far", "--sweeps", "99", "--split-sweeps", "24")
+    papers = run("papers", "--schedule", "paper")
+    assert papers["tree"]["nodes"] != found["tree"]["nodes"]
+    text = (tmp_path / "papers" / "report.md").read_text("utf-8")
+    assert "2 chains with the paper's moves alone, from a draw of the prior, seed 0" in text
     with pytest.raises(SystemExit, match=r"^cifar100.py: .*nothing"):
         run("nothing", "--so-far")
     models = [row["name"] for row in found["held_out"]]

@@ -20,6 +20,7 @@ from treestick.analysis.purity import dendrogram_purity, label_counts, label_ent
 
 PAPER_SECONDS = 180.0
 """Of a sweep: "approximately three minutes" (section 5)."""
+OF_SCHEDULE = {"default": "", "paper": " with the paper's moves alone, from a draw of the prior"}
 N_LISTED = 12
 N_NAMED = 3
 
@@ -178,8 +179,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield "# CIFAR-100 by tree-structured stick breaking\n"
     yield (
         f"{asked['n_data']:,} codes of {asked['n_bits']} bits; {asked['sweeps']:,} sweeps of "
-        f"{asked['chains']} {'chain' if asked['chains'] == 1 else 'chains'}, "
-        f"seed {asked['seed']}; "
+        f"{asked['chains']} {'chain' if asked['chains'] == 1 else 'chains'}"
+        f"{OF_SCHEDULE[asked['schedule']]}, seed {asked['seed']}; "
         f"{', '.join(f'{name} {value}' for name, value in report['conditions'].items())}.\n"
     )
     yield "## Time\n"

@@ -6,7 +6,8 @@ The file has ``packed`` (50,000 codes of 256 bits, eight to a byte), ``coarse`` 
 (numbers of classes, which no model sees), ``coarse_names`` and ``fine_names``. The folder of
 images, which may be left out, has sheets of 32 x 32 tiles in the order of the codes.
 
-Priors and number of sweeps are the paper's. The command may be stopped at any time (Ctrl-C, kill,
+Priors and number of sweeps are the paper's; with ``--schedule paper`` the moves are as well, with
+no other beside them. The command may be stopped at any time (Ctrl-C, kill,
 a power cut) and goes on when it is given again; ``--so-far`` reports what there is by then, also
 while another process goes on. In the folder ``--out`` are then
 
@@ -57,10 +58,13 @@ def reproduce(options: argparse.Namespace) -> None:
         "n_data": n_data, "n_bits": n_bits, "sweeps": n_sweeps, "chains": n_chains,
         "seed": options.seed, "split_sweeps": split_sweeps, "n_fitted": train.size,
         "n_held_out": test.size, "data": hashlib.sha256(data.X.tobytes()).hexdigest(),
+        "schedule": options.schedule,
     }  # fmt: skip
     say(f"a tree of {n_data:,} images, {n_sweeps:,} sweeps ...")
     if not options.so_far:
-        model = codes.fit(data.X, out / "run", n_sweeps, n_chains, options.seed, options.jobs)
+        model = codes.fit(
+            data.X, out / "run", n_sweeps, n_chains, options.seed, options.jobs, options.schedule
+        )
     with_images = {**asked, "images": str(options.images)}
     size = codes.kept(
         out / "results" / "pictures.json", with_images, lambda: draw(model, data, options)
@@ -82,7 +86,8 @@ def reproduce(options: argparse.Namespace) -> None:
             asked,
             lambda: rivals.tree(
                 data.X[train], data.X[test], out / "run-split", split_sweeps, options.seed,
-                options.jobs, Tree(model.tree_.parent, model.tree_.assignments[train]),
+                options.jobs, options.schedule,
+                Tree(model.tree_.parent, model.tree_.assignments[train]),
             ),
         )
     ]  # fmt: skip
@@ -132,6 +137,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("cifar100"))
     parser.add_argument("--sweeps", type=int, default=4000)
     parser.add_argument("--chains", type=int, default=2)
+    parser.add_argument(
+        "--schedule", choices=("default", codes.PAPERS_MOVES), default="default",
+        help="the paper's moves alone, from a draw of the prior, or with all others",
+    )  # fmt: skip
     parser.add_argument(
         "--so-far", action="store_true", help="do not go on; report the draws that there are"
     )

@@ -1,7 +1,9 @@
 """The codes of CIFAR-100, and fits of trees to them that go on where they were stopped.
 
 Priors are those of the paper, section 5. A quarter of the sweeps is burn-in, in which step sizes
-adapt; of the rest, draws at even distances are kept, a hundred at most.
+adapt; of the rest, draws at even distances are kept, a hundred at most. Chains begin with all
+images at the root, but those of the paper's moves alone, which would not leave it, with a draw from
+the prior.
 """
 
 import json
@@ -17,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from treestick import BernoulliTree
 from treestick.estimators.commands import status
+from treestick.prior import draw_urn
 from treestick.report.saving import write_whole
 
 PRIORS: dict[str, Any] = {
@@ -25,6 +28,9 @@ PRIORS: dict[str, Any] = {
     "gamma": (1.0, 10.0),
     "diffusion": (0.01, 1.0),
 }
+PAPERS_MOVES = "paper"
+START = {"alpha0": 10.0, "decay": 0.425, "gamma": 1.0}
+"""Of the draw from the prior: with more nodes, the paper's moves take them away only slowly."""
 MOST_DRAWS = 100
 FEWEST_TIMED = 20
 """Sweeps at once by which their time is known: starting would count too much in fewer."""
@@ -63,15 +69,17 @@ def lengths(n_sweeps: int) -> dict[str, int]:
 
 
 def fit(
-    X: npt.NDArray[np.uint8], run: Path, n_sweeps: int, n_chains: int, seed: int, n_jobs: int | None
-) -> BernoulliTree:
+    X: npt.NDArray[np.uint8], run: Path, n_sweeps: int, n_chains: int, seed: int,
+    n_jobs: int | None, schedule: str = "default",
+) -> BernoulliTree:  # fmt: skip
     """Return the tree of a run, which goes on if it is there already.
 
     An interrupt ends the sweep, saves it, and is raised.
     """
+    start = draw_urn(len(X), **START, seed=seed) if schedule == PAPERS_MOVES else "root"
     model = BernoulliTree(
-        **PRIORS, **lengths(n_sweeps), n_chains=n_chains, n_jobs=n_jobs, random_state=seed,
-        run_dir=run,
+        **PRIORS, **lengths(n_sweeps), n_chains=n_chains, init=start, schedule=schedule,
+        n_jobs=n_jobs, random_state=seed, run_dir=run,
     )  # fmt: skip
     began, done = time.process_time(), sweeps_done(run)
     with warnings.catch_warnings():

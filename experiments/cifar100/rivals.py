@@ -25,13 +25,14 @@ TOLERANCE = 1e-4
 
 
 def tree(
-    X: Bytes, test: Bytes, run: Path, n_sweeps: int, seed: int, n_jobs: int | None, other: Tree
-) -> dict[str, Any]:
+    X: Bytes, test: Bytes, run: Path, n_sweeps: int, seed: int, n_jobs: int | None, schedule: str,
+    other: Tree,
+) -> dict[str, Any]:  # fmt: skip
     """Return what one chain predicts, by its draws one by one, and averaged.
 
     Its best tree is compared with another one of the same images.
     """
-    model = codes.fit(X, run, n_sweeps, 1, seed, n_jobs)
+    model = codes.fit(X, run, n_sweeps, 1, seed, n_jobs, schedule)
     data = to_bits(test)
     n_draws = len(model.draws_)
     chosen = np.unique(np.linspace(0, n_draws - 1, min(n_draws, 20)).astype(int)).tolist()

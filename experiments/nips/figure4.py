@@ -7,7 +7,7 @@ The first file has ``words`` (the word of each token, documents one after the ot
 (numbers of authors, of each paper) and ``year``. Draws go to ``nips-tree/run``: an interrupted
 command goes on where it was. At the end come ``figure4.pdf`` and ``figure4.png``, nodes with at
 least fifty papers at or below them, each with its five most frequent authors and words and its
-years, and ``tree.html``, the whole tree.
+years, and ``tree.html``, the whole tree. ``--schedule paper`` has the paper's moves alone.
 """
 
 import argparse
@@ -22,9 +22,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from treestick import TopicTree, Tree
 from treestick.io.corpus import Corpus, make_corpus
+from treestick.prior import draw_urn
 from treestick.report.cards import card_figure
 from treestick.report.explorer import write_page
 from treestick.report.subject import describe
+
+PAPERS_MOVES = "paper"
+START = {"alpha0": 10.0, "decay": 0.425, "gamma": 1.0}
+"""Of the draw from the prior."""
 
 
 def read(tokens: str, about: str) -> Corpus:
@@ -41,6 +46,11 @@ def read(tokens: str, about: str) -> Corpus:
     authors = [[names[k] for k in of_paper] for of_paper in known["doc_authors"]]
     metadata = {"title": known["titles"], "authors": authors, "year": known["year"]}
     return make_corpus(counts, known["vocab"], None, metadata)
+
+
+def beginning(schedule: str, n_papers: int, seed: int) -> Tree | str:
+    """Return where a chain begins: the paper's moves alone would not leave the root."""
+    return draw_urn(n_papers, **START, seed=seed) if schedule == PAPERS_MOVES else "root"
 
 
 def measure(tree: Tree, least: int) -> str:
@@ -64,6 +74,10 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--burn-in", type=int, default=150, help="sweeps of everything")
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--min-papers", type=int, default=50)
+    parser.add_argument(
+        "--schedule", choices=("default", PAPERS_MOVES), default="default",
+        help="the paper's moves alone, from a draw of the prior, or with all others",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, help="threads; all cores if not given")
     options = parser.parse_args(words)
@@ -73,6 +87,8 @@ def main(words: Sequence[str] | None = None) -> str:
         burn_in=options.burn_in,
         n_draws=options.draws,
         n_chains=1,
+        init=beginning(options.schedule, corpus.counts.shape[0], options.seed),
+        schedule=options.schedule,
         n_jobs=options.jobs,
         random_state=options.seed,
         run_dir=options.out / "run",

@@ -4,10 +4,10 @@
 
 The file has ``words`` (the word of each token, documents one after the other) and ``doc_ptr``
 (where each begins, and the end). Ten random partitions into 1,200 papers to fit to and 540 to
-predict, 10 to 100 topics, by four models: the Laplace-smoothed multinomial, LDA with
-doc_topic_prior = 50 / K (Griffiths & Steyvers 2004), LDA with an inferred prior for each topic, and
-TopicTree. Perplexity per word, by empirical likelihood with 100,000 pseudo-documents (the
-paper's measure) and by document completion.
+predict, 10 to 100 topics, by five models: the Laplace-smoothed multinomial, LDA with
+doc_topic_prior = 50 / K (Griffiths & Steyvers 2004), LDA with an inferred prior for each topic,
+TopicTree, and TopicTree with the paper's moves alone. Perplexity per word, by empirical likelihood
+with 100,000 pseudo-documents (the paper's measure) and by document completion.
 
 Every result is a line of ``results/scores.jsonl`` as soon as it is there; what is there already is
 not done again, so an interrupted run goes on where it was, partition by partition. At the end come
@@ -30,6 +30,7 @@ from matplotlib.figure import Figure
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from figure4 import PAPERS_MOVES, beginning
 from treestick import LDA, TopicTree
 from treestick.analysis.heldout import make_folds
 from treestick.analysis.topic_draws import laplace_multinomial
@@ -37,9 +38,10 @@ from treestick.report.topic_scores import score
 
 N_TRAIN = 1200
 MULTINOMIAL, FIXED, INFERRED, TREE = "multinomial", "LDA, 50/K", "LDA, inferred", "TopicTree"
-MODELS = (FIXED, INFERRED, TREE)
+PAPERS = "TopicTree, paper's moves"
+MODELS = (FIXED, INFERRED, PAPERS, TREE)
 MEASURES = {"likelihood": "empirical likelihood", "completion": "document completion"}
-COLOURS = {FIXED: "#b0b0b0", INFERRED: "#4477aa", TREE: "#cc6644"}
+COLOURS = {FIXED: "#b0b0b0", INFERRED: "#4477aa", PAPERS: "#e0b080", TREE: "#cc6644"}
 
 
 class Lengths(NamedTuple):
@@ -87,10 +89,12 @@ def make_model(job: Job, lengths: Lengths) -> Any:
         "n_draws": lengths.n_draws, "thin": lengths.thin, "n_jobs": 1, "n_chains": 1,
         "random_state": job.fold, "verbose": 0,
     }  # fmt: skip
-    if job.model == TREE:
+    if job.model in (TREE, PAPERS):
+        schedule = PAPERS_MOVES if job.model == PAPERS else "default"
         return TopicTree(
             job.n_topics, lda_sweeps=lengths.lda_sweeps, tree_sweeps=lengths.tree_sweeps,
-            burn_in=lengths.burn_in, **shared,
+            burn_in=lengths.burn_in, init=beginning(schedule, N_TRAIN, job.fold),
+            schedule=schedule, **shared,
         )  # fmt: skip
     prior = {"doc_topic_prior": 50.0 / job.n_topics} if job.model == FIXED else {}
     burn_in = lengths.lda_sweeps + lengths.tree_sweeps + lengths.burn_in
@@ -109,7 +113,7 @@ def run(path: str, job: Job, lengths: Lengths) -> dict[str, Any]:
     else:
         model = make_model(job, lengths).fit(counts[train])
         draws = model.topic_draws_
-        if job.model == TREE:
+        if job.model in (TREE, PAPERS):
             more = {
                 "nodes": float(np.mean([tree.n_nodes for tree in model.draws_])),
                 "depth": float(np.mean([tree.depth.max() for tree in model.draws_])),
@@ -196,18 +200,18 @@ def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
             for fold in range(plan.folds):
                 best = min(topics, key=lambda k: results[Job(fold, model, k)][measure])
                 height = results[Job(fold, model, best)][measure]
-                x = fold + 0.2 * (place - 1.5)
-                right.bar(x, height, 0.19, color=COLOURS.get(model, "#dddddd"),
+                x = fold + 0.16 * (place - 2)
+                right.bar(x, height, 0.15, color=COLOURS.get(model, "#dddddd"),
                           label=model if fold == 0 else None)  # fmt: skip
                 if model != MULTINOMIAL:
-                    right.text(x, height, best, ha="center", va="bottom", fontsize=7)
+                    right.text(x, height, best, ha="center", va="bottom", fontsize=6)
         lowest = min(result[measure] for result in results.values())
         right.set(
             xlabel="fold", ylabel="best perplexity per word", title=f"b) {name}",
             xticks=range(plan.folds), ylim=(0.8 * lowest, None),
         )  # fmt: skip
     figure.legend(
-        *axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False,
+        *axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False,
         title="above bars: number of topics",
     )  # fmt: skip
     for ax in axes.flat:
