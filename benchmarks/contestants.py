@@ -18,6 +18,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+from sklearn.model_selection import GridSearchCV
 
 from counts import log_coefficients
 from densities import mixture_densities, ward_tree
@@ -28,6 +29,8 @@ from treestick.analysis.heldout import document_completion, halves
 from treestick.analysis.topic_draws import DirichletDraw
 
 MOST_COMPONENTS = 30
+MOST_VALIDATED = 15
+"""Components that cross-validation chooses among."""
 N_TOPICS = 20
 MOST_COMPLETED = 20
 """Draws, at even distances, by which documents are completed."""
@@ -82,20 +85,27 @@ def bayesian_mixture(split: Split, seed: int, effort: Effort) -> Fitted:
     )
 
 
-def _mixture_by_bic(covariance_type: Any) -> Contestant:
-    """Return what fits Gaussian mixtures of all sizes, and takes the one with the best BIC."""
+def mixture_by_bic(split: Split, seed: int, effort: Effort) -> Fitted:
+    """Fit Gaussian mixtures with diagonal covariances, and take the one with the best BIC."""
+    fits = [
+        GaussianMixture(size, covariance_type="diag", n_init=3, random_state=seed).fit(split.train)
+        for size in range(1, MOST_COMPONENTS + 1)
+    ]
+    best = min(fits, key=lambda fit: fit.bic(split.train))
+    return _of_labels(best.predict(split.train), lambda: float(best.score(split.test)))
 
-    def fit(split: Split, seed: int, effort: Effort) -> Fitted:
-        fits = [
-            GaussianMixture(size, covariance_type=covariance_type, n_init=3, random_state=seed).fit(
-                split.train
-            )
-            for size in range(1, MOST_COMPONENTS + 1)
-        ]
-        best = min(fits, key=lambda fit: fit.bic(split.train))
-        return _of_labels(best.predict(split.train), lambda: float(best.score(split.test)))
 
-    return fit
+def mixture_by_validation(split: Split, seed: int, effort: Effort) -> Fitted:
+    """Choose size and shape of a Gaussian mixture by cross-validation.
+
+    By BIC, full covariances would have so many components that some are singular.
+    """
+    search = GridSearchCV(
+        GaussianMixture(n_init=3, random_state=seed),
+        {"covariance_type": ["diag", "full"], "n_components": range(1, MOST_VALIDATED + 1)},
+    ).fit(split.train)
+    best = search.best_estimator_
+    return _of_labels(best.predict(split.train), lambda: float(best.score(split.test)))
 
 
 def _linkage(method: Any, metric: Any) -> Contestant:
@@ -268,8 +278,8 @@ CONTESTANTS: dict[str, dict[str, Contestant]] = {
     REALS: {
         "**GaussianTree**": _tree(GaussianTree),
         "BayesianGaussianMixture, 30, diagonal": bayesian_mixture,
-        "GaussianMixture by BIC, diagonal": _mixture_by_bic("diag"),
-        "GaussianMixture by BIC, full": _mixture_by_bic("full"),
+        "GaussianMixture by BIC, diagonal": mixture_by_bic,
+        "GaussianMixture by cross-validation, diagonal or full": mixture_by_validation,
         "Ward": _linkage("ward", "euclidean"),
         "average linkage": _linkage("average", "euclidean"),
         "HDBSCAN": _hdbscan("euclidean"),
