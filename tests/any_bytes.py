@@ -32,6 +32,6 @@ def check_reader(read: Callable[[Path], Any], path: Path, content: bytes) -> Non
 
 
 def fuzz_reader(read: Callable[[Path], Any], path: Path, n: int) -> None:
-    limited: Any = settings(max_examples=n, deadline=None, database=None)
+    limited: Any = settings(max_examples=n)
     check = given(CONTENT)(lambda content: check_reader(read, path, content))
     limited(check)()

@@ -4,6 +4,11 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("treestick", deadline=None, derandomize=True)
+settings.load_profile("treestick")
+"""The same examples in every run, which take as long as they take: machines are busy."""
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -62,7 +62,7 @@ def test_cards_stand_apart_on_a_page_of_a4_with_text_inside_them() -> None:
 @given(
     st.integers(0, 2**32), st.sampled_from([(1.0, 0.5, 0.2), (25.0, 0.5, 1.0), (3.0, 0.9, 20.0)])
 )
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 def test_folding_loses_no_data_and_keeps_the_tree(
     seed: int, setting: tuple[float, float, float]
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from treestick.engine import keeping
@@ -115,7 +115,6 @@ def run(workers: Fickle, n_each: int, n_turns: int) -> tuple[Any, list[Any]]:
 EVENTS = st.lists(st.sampled_from([None, None, "dies", "returns", "silent"]), max_size=60)
 
 
-@settings(deadline=None)
 @given(EVENTS, st.integers(1, 5), st.integers(1, 4))
 def test_workers_that_vanish_change_nothing(events: list[Any], n_each: int, n_workers: int) -> None:
     calm = Fickle(["a"], iter(()))

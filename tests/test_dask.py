@@ -394,7 +394,7 @@ def test_a_state_of_documents_elsewhere_is_checked() -> None:
         check_nodes_elsewhere(state, model, None, None)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(1, 10**6), st.integers(1, 20), st.integers(1, 50))
 def test_shards_are_shared_out_evenly(n_rows: int, n_threads: int, n_groups: int) -> None:
     """Also among more groups than they were cut for."""

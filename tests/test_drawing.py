@@ -49,7 +49,7 @@ def assert_apart(tree: Tree) -> None:
     st.integers(0, 300),
     st.sampled_from([(1.0, 0.5, 0.2), (5.0, 1.0, 1.0), (25.0, 0.5, 1.0), (3.0, 0.9, 20.0)]),
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_nothing_overlaps(seed: int, n: int, setting: tuple[float, float, float]) -> None:
     tree = prior.draw_urn(n, *setting, seed)
     assert_apart(tree)

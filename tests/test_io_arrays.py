@@ -150,7 +150,7 @@ def test_reals_keep_their_value_and_are_a_copy() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 def test_bits_are_unpacked_to_what_they_were(data: st.DataObject) -> None:
     n_rows, n_columns = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 40))
     cells = st.lists(st.integers(0, 1), min_size=n_rows * n_columns, max_size=n_rows * n_columns)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import mmwrite
@@ -121,7 +121,6 @@ def test_docword(tmp_path: Path) -> None:
     check(io.read_docword(packed, WORDS))
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6))
 def test_bags_survive_the_way_to_a_file(rows: list[list[int]]) -> None:
     import tempfile

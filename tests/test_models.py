@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
 from scipy import linalg, stats
@@ -825,7 +825,6 @@ def test_kinds_of_nodes_have_the_factors_of_all_nodes(setting: tuple[float, floa
 # -- sums over data --------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**9) | st.integers(0, 40).map(lambda k: k * LARGEST_BLOCK))
 def test_tasks_cover_all_rows_once(n_data: int) -> None:
     made = make_tasks(n_data)

@@ -26,7 +26,7 @@ word = st.integers(0, 2**64 - 1)
 
 
 @given(seed=word, chain=word, sweep=word, purpose=word, entity=word)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_words_are_those_of_numpys_philox(
     seed: int, chain: int, sweep: int, purpose: int, entity: int
 ) -> None:

@@ -81,7 +81,7 @@ def test_segments_of_drawn_tables() -> None:
     assert n_hull > 5 * N_TABLES
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_segments_of_tables_with_extreme_sticks(data: Any) -> None:
     """Rows in any order that puts parents first, gaps between ordinals, sticks of 0 and of 1."""
@@ -129,7 +129,7 @@ def naive_find(edges: npt.NDArray[np.float64], u: float) -> int:
     return int(np.searchsorted(edges[:-1], u, side="right")) - 1
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.data())
 def test_find_is_a_search_among_the_edges(data: Any) -> None:
     share = st.floats(0.0, 1.0) | st.sampled_from([0.0, 0.25, 0.5, 1.0])  # edges may coincide

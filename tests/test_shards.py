@@ -220,7 +220,7 @@ def test_shards_change_no_bit_of_any_model(kind: str, n_groups: int, schedule: s
     assert schedule == "paper" or not never
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 5000), st.integers(1, 20))
 def test_rows_are_cut_at_blocks(n_data: int, n_groups: int) -> None:
     tasks = cut_rows(n_data, n_groups)
@@ -235,7 +235,7 @@ def test_rows_are_cut_at_blocks(n_data: int, n_groups: int) -> None:
     assert len(tasks) <= 12 * n_groups or all(stop - start <= rows for start, stop in tasks)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.integers(1, 10**6), st.integers(1, 20))
 def test_pieces_have_about_as_many_rows(n_data: int, n_groups: int) -> None:
     ends = np.array([0, *(stop for _, stop in cut_rows(n_data, n_groups))])
@@ -244,7 +244,7 @@ def test_pieces_have_about_as_many_rows(n_data: int, n_groups: int) -> None:
     assert all(np.abs(ends - edge).min() <= largest for edge in even)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 3000), st.integers(1, 20))
 def test_what_shards_have_is_joined_over_the_tree_of_blocks(n_data: int, n_groups: int) -> None:
     rows, tasks = int(block_size(n_data)), cut_rows(n_data, n_groups)
@@ -261,7 +261,7 @@ def test_what_shards_have_is_joined_over_the_tree_of_blocks(n_data: int, n_group
     assert joined == join_in_pairs(map(str, range(n_blocks)), join)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 400), st.integers(0, 2**32 - 1))
 def test_sums_over_some_rows_follow_the_same_tree(n_data: int, seed: int) -> None:
     """Of all rows with a label, of the same rows listed, and of these shard by shard."""
@@ -282,7 +282,7 @@ def test_sums_over_some_rows_follow_the_same_tree(n_data: int, seed: int) -> Non
     assert add_up(waiting).tobytes() == whole.tobytes()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 3000), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_sums_of_neighbours_follow_the_same_tree(n_data: int, n_cut: int, seed: int) -> None:
     """However shards are put together in groups."""

@@ -86,7 +86,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(lambda
     scalars=st.dictionaries(NAMES, st.floats(), max_size=3),
     vectors=st.dictionaries(NAMES.map("v".__add__), st.lists(st.floats(), max_size=3), max_size=3),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_round_trip(
     n_nodes: int,
     theta: list[float],

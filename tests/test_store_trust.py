@@ -388,7 +388,7 @@ STRUCTURES: st.SearchStrategy[Any] = st.recursive(
 
 
 def fuzz(check: Callable[..., None], strategy: Any, n: int) -> None:
-    limited: Any = settings(max_examples=n, deadline=None, database=None)
+    limited: Any = settings(max_examples=n)
     limited(given(strategy)(check))()  # type: ignore[no-untyped-call]
 
 
@@ -427,7 +427,6 @@ def test_any_structure_is_a_state_or_refused(n: int) -> None:
     fuzz(check_restore, st.tuples(STRUCTURES, PACKED), n)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4),
     st.floats(),
@@ -440,7 +439,6 @@ def test_states_survive_bit_for_bit(numbers: list[int], level: float) -> None:
     assert type(back.level) is float
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats() | st.sampled_from([0.0, -0.0, 3.0, -7.0, 2.0**53]), max_size=6))
 def test_floats_of_states_survive_bit_for_bit(values: list[float]) -> None:
     array = np.array(values, dtype=np.float64)

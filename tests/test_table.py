@@ -119,9 +119,7 @@ class TableAgainstOracle(RuleBasedStateMachine):
 
 
 TestTableAgainstOracle = TableAgainstOracle.TestCase
-TestTableAgainstOracle.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
-)
+TestTableAgainstOracle.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 def chain(length: int) -> NodeTable:

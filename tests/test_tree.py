@@ -65,7 +65,7 @@ def test_columns(small: Tree) -> None:
 
 
 @given(trees())
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 def test_counts_children_and_paths_fit_together(tree: Tree) -> None:
     assert tree.n_here.sum() == tree.n_data == tree.n_through[0]
     listed = [child for node in tree for child in tree.children(node).tolist()]
@@ -113,7 +113,7 @@ def test_assignments_take_the_smallest_type() -> None:
 
 
 @given(trees())
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 def test_dict_json_and_pickle_give_the_tree_back(tree: Tree) -> None:
     written = json.dumps(tree.to_dict(), allow_nan=False)
     for copy in (Tree.from_dict(json.loads(written)), pickle.loads(pickle.dumps(tree))):
@@ -199,7 +199,7 @@ def parse_newick(text: str) -> dict[str, str | None]:
 
 
 @given(trees())
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 def test_newick_is_the_tree(tree: Tree) -> None:
     parents = parse_newick(tree.to_newick())
     expected = {str(k): None if k == 0 else str(tree.parent[k]) for k in tree}
@@ -256,7 +256,7 @@ def test_text_shows_what_is_left_out() -> None:
 
 
 @given(trees(), st.integers(1, 40))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 def test_text_counts_every_node_once(tree: Tree, max_nodes: int) -> None:
     lines = tree.to_text(max_nodes).splitlines()
     hidden = [int(m[1]) for line in lines if (m := re.search(r"… (\d+) more node", line))]

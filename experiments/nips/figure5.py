@@ -185,6 +185,7 @@ def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplots(2, 2, width_ratios=(1, 1.2))
     for (left, right), (measure, name) in zip(axes, MEASURES.items(), strict=True):
+        floor = 0.8 * min(result[measure] for result in results.values())
         for model in MODELS:
             gains = np.array([
                 [results[Job(f, MULTINOMIAL, 1)][measure] - results[Job(f, model, k)][measure]
@@ -204,15 +205,15 @@ def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
                 right.bar(x, height, 0.15, color=COLOURS.get(model, "#dddddd"),
                           label=model if fold == 0 else None)  # fmt: skip
                 if model != MULTINOMIAL:
-                    right.text(x, height, best, ha="center", va="bottom", fontsize=6)
-        lowest = min(result[measure] for result in results.values())
+                    right.text(x, 1.01 * floor, best, ha="center", va="bottom", fontsize=7,
+                               rotation="vertical")  # fmt: skip
         right.set(
             xlabel="fold", ylabel="best perplexity per word", title=f"b) {name}",
-            xticks=range(plan.folds), ylim=(0.8 * lowest, None),
+            xticks=range(plan.folds), ylim=(floor, None),
         )  # fmt: skip
     figure.legend(
         *axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False,
-        title="above bars: number of topics",
+        title="in bars: number of topics",
     )  # fmt: skip
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
