@@ -206,7 +206,8 @@ def draw(results: dict[Job, dict[str, Any]], plan: Plan, path: Path) -> None:
                           label=model if fold == 0 else None)  # fmt: skip
                 if model != MULTINOMIAL:
                     right.text(x, 1.01 * floor, best, ha="center", va="bottom", fontsize=7,
-                               rotation="vertical")  # fmt: skip
+                               rotation="vertical",
+                               color="white" if model in (INFERRED, TREE) else "black")  # fmt: skip
         right.set(
             xlabel="fold", ylabel="best perplexity per word", title=f"b) {name}",
             xticks=range(plan.folds), ylim=(floor, None),
