@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from stand_ins import write_codes, write_papers
+from treestick.prior import draw_urn
+from treestick.report.subject import describe_tree
 
 ROOT = Path(__file__).parents[1]
 
@@ -126,11 +128,27 @@ def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
     purity = found["labels"]["fine"]
     assert purity["purity_of_one_node"] == pytest.approx(1 / 3)
     assert purity["purity"] > 0.8
-    for name in ("figure3.pdf", "figure3.png", "traces.png", "tree.html"):
+    for name in ("figure3.pdf", "figure3.png", "figure3-means.png", "traces.png", "tree.html"):
         assert (tmp_path / "whole" / name).stat().st_size > 5000
     text = (tmp_path / "whole" / "report.md").read_text("utf-8")
     assert f"has {found['tree']['nodes']} nodes" in text
     assert "| Bernoulli mixture by EM, 3 components |" in text
+
+
+def test_a_node_shows_the_mean_of_all_images_at_or_below_it(
+    load: Callable[[str], ModuleType],
+) -> None:
+    pictures = load("experiments/cifar100/pictures.py")
+    tree = draw_urn(400, 5.0, 0.5, 0.5, seed=3)
+    images = np.random.default_rng(0).integers(0, 256, (400, 2, 3, 3), dtype=np.uint8)
+    found = pictures.with_means(describe_tree(tree, images=images))
+    shown = found.picture(found.tree)
+    enough = tree.n_through >= pictures.LEAST[-1]
+    assert 3 < enough.sum() < tree.n_nodes
+    for node in tree:
+        below = [node in tree.path(at) for at in tree.assignments]
+        expected = images[below].mean(axis=0) / 255.0 if enough[node] else 0.0
+        assert shown[node] == pytest.approx(expected, abs=1e-6)
 
 
 # -- draws from the prior, and documents -----------------------------------------------------------

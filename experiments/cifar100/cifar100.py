@@ -13,6 +13,7 @@ while another process goes on. In the folder ``--out`` are then
 
     report.md, report.json    what was found, in words and for programs
     figure3.pdf, figure3.png  the tree, three subtrees, and a part of each
+    figure3-means.pdf, .png   the same with the mean of all images at or below each node
     tree.html                 the whole tree, to be explored in a browser
     traces.png                log likelihood, nodes, depth and time of each chain
     run, run-split            draws of the trees: of all images, and of nine tenths of them
@@ -120,6 +121,11 @@ def draw(model: BernoulliTree, data: codes.Codes, options: argparse.Namespace) -
     )
     show = ["coarse:3", "fine:3"] if images is None else ["images:10"]
     pictures.draw_figure3(subject, show, options.out)
+    if images is not None:
+        means = pictures.with_means(subject)
+        pictures.draw_figure3(
+            means, ["picture"], options.out, "figure3-means", pictures.PAGES_OF_MEANS
+        )
     return write_page(subject, options.out / "tree.html")
 
 

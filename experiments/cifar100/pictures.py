@@ -1,4 +1,8 @@
-"""Figure 3 of the paper with its three levels of detail, and traces of the chains."""
+"""Figure 3 of the paper with its three levels of detail, and traces of the chains.
+
+The figure is drawn twice: with the most typical images of each node, as in the paper, and with the
+mean of all images at or below it, which says what they have in common and shows no image itself.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,9 @@ LEAST = (250, 50, 10)
 """Images at or below a node of each level of detail."""
 PAGES = ("a1", "a3", "a4")
 """Of views of each level, at most."""
+PAGES_OF_MEANS = ("a2", "a4", "a4")
+"""The same for cards with one image instead of ten."""
+MEAN = "mean image"
 N_VIEWS = 3
 LARGEST = 0.15
 """Share of the images of a view that a subtree has at most."""
@@ -42,22 +49,43 @@ def subtrees(tree: Tree, root: int, least: int, n: int) -> list[int]:
     return [int(node) for node in found[np.argsort(-n_shown[found], kind="stable")[:n]]]
 
 
-def views(subject: Subject, show: list[str]) -> list[list[Figure]]:
+def with_means(subject: Subject) -> Subject:
+    """Return the subject with one tree, whose nodes show the mean of the images at or below them.
+
+    Nodes with fewer images than the last level of detail shows are black.
+    """
+    tree, images = subject.tree, subject.images
+    total = np.zeros((tree.n_nodes, *images.shape[1:]), dtype=np.float32)
+    np.add.at(total, tree.assignments, images)
+    for node in range(tree.n_nodes - 1, 0, -1):
+        total[tree.parent[node]] += total[node]
+    through = tree.n_through
+    total[through < LEAST[-1]] = 0.0
+    total /= 255.0 * np.maximum(through, 1).reshape(-1, *[1] * (total.ndim - 1))
+    known = Tree(tree.parent, tree.assignments, tree.mass, {MEAN: total}, tree.log_likelihood)
+    shown = subject.trees[0]._replace(tree=known)
+    return subject._replace(trees=(shown,), picture=lambda tree: tree.node_params[MEAN])
+
+
+def views(subject: Subject, show: list[str], pages: tuple[str, ...]) -> list[list[Figure]]:
     """Return the figures of the three levels: the tree, three subtrees, a part of each of them."""
     second = subtrees(subject.tree, 0, LEAST[1], N_VIEWS)
     third = [part for root in second for part in subtrees(subject.tree, root, LEAST[2], 1)]
     return [
         [card_figure(subject, show, least, root, page) for root in roots]
-        for least, page, roots in zip(LEAST, PAGES, ([0], second, third), strict=True)
+        for least, page, roots in zip(LEAST, pages, ([0], second, third), strict=True)
     ]
 
 
-def draw_figure3(subject: Subject, show: list[str], out: Path) -> list[Path]:
+def draw_figure3(
+    subject: Subject, show: list[str], out: Path, name: str = "figure3",
+    pages: tuple[str, ...] = PAGES,
+) -> list[Path]:  # fmt: skip
     """Write all views as pages of ``figure3.pdf``, and in three rows as ``figure3.png``."""
-    levels = views(subject, show)
+    levels = views(subject, show, pages)
     every = [figure for level in levels for figure in level]
-    written = save_all(every, out / "figure3.pdf")
-    parts = out / "figure3-views"
+    written = save_all(every, out / f"{name}.pdf")
+    parts = out / f"{name}-views"
     parts.mkdir(exist_ok=True)
     rows = []
     for k, level in enumerate(levels, start=1):
@@ -69,8 +97,8 @@ def draw_figure3(subject: Subject, show: list[str], out: Path) -> list[Path]:
         if row:
             rows.append(row)
     sheet = _in_rows(rows)
-    sheet.save(out / "figure3.png")
-    return [*written, out / "figure3.png"]
+    sheet.save(out / f"{name}.png")
+    return [*written, out / f"{name}.png"]
 
 
 def _in_rows(rows: list[list[Image.Image]]) -> Image.Image:

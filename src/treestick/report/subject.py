@@ -24,7 +24,8 @@ N_CONTRASTS = 6
 """Words kept of each node of a draw."""
 
 Picture = Callable[[Tree], npt.NDArray[Any]]
-"""Takes a tree; returns an image for each node, shape (n_nodes, height, width), 0 dark to 1."""
+"""Takes a tree; returns an image for each node, 0 dark to 1: shape (n_nodes, height, width) or
+(n_nodes, height, width, 3)."""
 
 
 class Shown(NamedTuple):
@@ -177,7 +178,8 @@ def describe_tree(
     metadata : mapping of str to sequence, or data frame, optional
         Columns: numbers, labels, or lists of labels, one entry for each datum.
     picture : callable, optional
-        Takes a tree and returns an image for each node; else nodes show images of their data.
+        Takes a tree and returns an image for each node, shape (n_nodes, height, width) or
+        (n_nodes, height, width, 3), from 0 to 1; else nodes show images of their data.
     """
     return _check(
         Subject(
