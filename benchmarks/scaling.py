@@ -194,8 +194,9 @@ def simulate_sweep(
 ) -> dict[str, float]:
     """Return where the seconds of a sweep go, on machines with one core each.
 
-    The client sends a question to one worker after the other; each computes; the client takes up
-    the answers one after the other as they come. The next question waits for the last answer.
+    The client sends a question to one worker after the other; each computes; when all have been
+    told, the client takes up the answers one after the other as they come. The next question waits
+    for the last answer.
     """
     n_questions = round(costs.n_questions)
     compute = (costs.per_sweep + costs.per_datum * n_data / n_workers) / n_questions
@@ -207,7 +208,7 @@ def simulate_sweep(
         factor = 1.0 + network.spread * np.abs(rng.normal(size=n_workers))
         factor[rng.random(n_workers) < network.slow_share] *= network.slow_factor
         told = np.arange(1, n_workers + 1) * out + network.latency
-        ready = np.sort(told + compute * factor) + network.latency
+        ready = np.maximum(np.sort(told + compute * factor) + network.latency, told[-1])
         # From answer k on, the client has at least all that are left to take up.
         total += float(np.max(ready + back * np.arange(n_workers, 0, -1)))
         waited += float(np.max(compute * factor)) - compute

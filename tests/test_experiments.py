@@ -119,7 +119,7 @@ def test_images_are_put_into_a_tree_and_an_interrupt_changes_nothing(
     papers = run("papers", "--schedule", "paper")
     assert papers["tree"]["nodes"] != found["tree"]["nodes"]
     text = (tmp_path / "papers" / "report.md").read_text("utf-8")
-    assert "2 chains with the paper's moves alone, from a draw of the prior, seed 0" in text
+    assert "2 chains with the paper's moves, from a draw of the prior, seed 0" in text
     with pytest.raises(SystemExit, match=r"^cifar100.py: .*nothing"):
         run("nothing", "--so-far")
     models = [row["name"] for row in found["held_out"]]

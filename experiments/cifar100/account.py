@@ -20,7 +20,7 @@ from treestick.analysis.purity import dendrogram_purity, label_counts, label_ent
 
 PAPER_SECONDS = 180.0
 """Of a sweep: "approximately three minutes" (section 5)."""
-OF_SCHEDULE = {"default": "", "paper": " with the paper's moves alone, from a draw of the prior"}
+OF_SCHEDULE = {"default": "", "paper": " with the paper's moves, from a draw of the prior"}
 N_LISTED = 12
 N_NAMED = 3
 

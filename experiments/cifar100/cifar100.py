@@ -6,10 +6,10 @@ The file has ``packed`` (50,000 codes of 256 bits, eight to a byte), ``coarse`` 
 (numbers of classes, which no model sees), ``coarse_names`` and ``fine_names``. The folder of
 images, which may be left out, has sheets of 32 x 32 tiles in the order of the codes.
 
-Priors and number of sweeps are the paper's; with ``--schedule paper`` the moves are as well, with
-no other beside them. The command may be stopped at any time (Ctrl-C, kill,
-a power cut) and goes on when it is given again; ``--so-far`` reports what there is by then, also
-while another process goes on. In the folder ``--out`` are then
+Priors and number of sweeps are the paper's; with ``--schedule paper`` the moves of data, sticks and
+order are as well. The command may be stopped at any time (Ctrl-C, kill, a power cut) and goes on
+when it is given again; ``--so-far`` reports what there is by then, also while another process goes
+on. In the folder ``--out`` are then
 
     report.md, report.json    what was found, in words and for programs
     figure3.pdf, figure3.png  the tree, three subtrees, and a part of each
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=2)
     parser.add_argument(
         "--schedule", choices=("default", codes.PAPERS_MOVES), default="default",
-        help="the paper's moves alone, from a draw of the prior, or with all others",
+        help="the paper's moves of the tree, from a draw of the prior, or with all others",
     )  # fmt: skip
     parser.add_argument(
         "--so-far", action="store_true", help="do not go on; report the draws that there are"

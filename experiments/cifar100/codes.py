@@ -2,7 +2,7 @@
 
 Priors are those of the paper, section 5. A quarter of the sweeps is burn-in, in which step sizes
 adapt; of the rest, draws at even distances are kept, a hundred at most. Chains begin with all
-images at the root, but those of the paper's moves alone, which would not leave it, with a draw from
+images at the root, but those of the paper's moves, which would not leave it, with a draw from
 the prior.
 """
 

@@ -7,7 +7,7 @@ The first file has ``words`` (the word of each token, documents one after the ot
 (numbers of authors, of each paper) and ``year``. Draws go to ``nips-tree/run``: an interrupted
 command goes on where it was. At the end come ``figure4.pdf`` and ``figure4.png``, nodes with at
 least fifty papers at or below them, each with its five most frequent authors and words and its
-years, and ``tree.html``, the whole tree. ``--schedule paper`` has the paper's moves alone.
+years, and ``tree.html``, the whole tree. ``--schedule paper`` has the paper's moves.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def read(tokens: str, about: str) -> Corpus:
 
 
 def beginning(schedule: str, n_papers: int, seed: int) -> Tree | str:
-    """Return where a chain begins: the paper's moves alone would not leave the root."""
+    """Return where a chain begins: the paper's moves would not leave the root."""
     return draw_urn(n_papers, **START, seed=seed) if schedule == PAPERS_MOVES else "root"
 
 
@@ -76,7 +76,7 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--min-papers", type=int, default=50)
     parser.add_argument(
         "--schedule", choices=("default", PAPERS_MOVES), default="default",
-        help="the paper's moves alone, from a draw of the prior, or with all others",
+        help="the paper's moves of the tree, from a draw of the prior, or with all others",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, help="threads; all cores if not given")

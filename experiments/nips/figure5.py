@@ -6,7 +6,7 @@ The file has ``words`` (the word of each token, documents one after the other) a
 (where each begins, and the end). Ten random partitions into 1,200 papers to fit to and 540 to
 predict, 10 to 100 topics, by five models: the Laplace-smoothed multinomial, LDA with
 doc_topic_prior = 50 / K (Griffiths & Steyvers 2004), LDA with an inferred prior for each topic,
-TopicTree, and TopicTree with the paper's moves alone. Perplexity per word, by empirical likelihood
+TopicTree, and TopicTree with the paper's moves. Perplexity per word, by empirical likelihood
 with 100,000 pseudo-documents (the paper's measure) and by document completion.
 
 Every result is a line of ``results/scores.jsonl`` as soon as it is there; what is there already is

@@ -8,7 +8,7 @@ A sweep applies each move once. The default schedule keeps no sticks between swe
 where assignments are drawn over many nodes at once for all data, and by slice sampling for some of
 them, others in each sweep. Where nodes hold measures, slice sampling is over node and atom, for all
 data, and the atoms follow. Documents move with the topics of their tokens summed out, or given
-these; then the tokens follow. ``schedule="paper"`` has the paper's moves alone, and keeps sticks
+these; then the tokens follow. ``schedule="paper"`` has the paper's moves of these, and keeps sticks
 and order in the state::
 
     order -> assignments, pruned -> parameters -> hyperparameters, stick lengths

@@ -98,9 +98,9 @@ class GaussianTree(TreeEstimator):
         whose ``assignments`` are those of the rows, such as ``tree_`` of an earlier fit. Parameters
         of its nodes are estimated anew.
     schedule : {"default", "paper"}
-        What a sweep does. "paper" has the paper's moves alone. The default compares many nodes at
-        once for each datum, and adds moves that change the tree: splits, merges, inserted nodes,
-        subtrees that move.
+        What a sweep does. "paper" has the paper's moves of data, sticks and order. The default
+        compares many nodes at once for each datum, and adds moves that change the tree: splits,
+        merges, inserted nodes, subtrees that move.
     n_jobs : int or None
         Number of threads; None for all cores, -1 likewise. It changes nothing but the time.
     engine : {"threads", "processes", "dask"}

@@ -81,8 +81,9 @@ class TopicTree(TopicsMixin, TablesMixin, TreeEstimator):
     ----------
     n_topics : int or None, default 20
         None for as many as the documents need: nodes then hold random measures on infinitely many
-        topics, p[root] ~ DP(concentration) and p[child] ~ DP(concentration * p[parent]), and a last
-        topic, with all words alike, stands for those that no word has.
+        topics, p[root] ~ DP(concentration * H) and p[child] ~ DP(concentration * (persistence *
+        p[parent] + (1 - persistence) * H)), where H brings new topics, and a last topic, with all
+        words alike, stands for those that no word has.
     alpha0, decay, gamma : float or (low, high)
         The prior on trees: ``alpha0 * decay**depth`` says how much goes deeper, ``gamma`` how many
         children a node has.
