@@ -133,6 +133,6 @@ def test_a_cluster_is_asked_as_printed(tmp_path: Path) -> None:
     make: Any = LocalCluster  # has no types
     with make(2, threads_per_worker=1, dashboard_address=":0") as cluster:
         here = text.replace("tcp://scheduler:8786", cluster.scheduler_address)
-        exec(here.replace("/shared", str(tmp_path)), names)
+        exec(here.replace("/data", str(tmp_path)), names)
         names["client"].close()
     assert names["model"].tree_.n_data == 80
