@@ -84,14 +84,14 @@ def predict(
 
 
 def fit(measured: list[Measured]) -> Costs:
-    """Fit the model by least squares."""
+    """Fit the model by least squares. Where data cost nothing, as few may, nothing is crowded."""
     of_client = np.array([[1.0, one.n_nodes, one.n_workers] for one in measured])
     own, per_node, per_worker = _solve(of_client, np.array([one.client for one in measured]))
     of_worker = np.array([[1.0, one.most, one.most * (one.n_workers > 1)] for one in measured])
     per_sweep, per_datum, more = _solve(of_worker, np.array([one.worker for one in measured]))
-    last = measured[-1]
+    last, crowding = measured[-1], more / per_datum if per_datum > 0.0 else 0.0
     return Costs(
-        own, per_node, per_worker, per_sweep, per_datum, more / per_datum, last.n_nodes,
+        own, per_node, per_worker, per_sweep, per_datum, crowding, last.n_nodes,
         statistics.mean(one.n_questions for one in measured),
         last.n_sent / last.n_workers,
         last.n_received / last.n_workers,
